@@ -355,6 +355,63 @@ fn tokens_are_counted_without_a_call_of_the_model() {
 }
 
 #[test]
+fn models_have_anthropics_shape_for_its_clients() {
+    let ids = ["demo", "org/two", "three", "four"];
+    let models: Vec<String> = ids.iter().map(|id| format!("  - {{id: {id}, provider: demo}}\n")).collect();
+    let server = Server::start_with(&format!("models:\n{}", models.concat()));
+    let get = |path: &str| server.request(("GET", path), &[("anthropic-version", "2023-06-01")], "");
+    let list = |query: &str| {
+        let reply = get(&format!("/v1/models{query}"));
+        assert_eq!(reply.status, 200, "{query}: {}", reply.body);
+        reply.json()
+    };
+    let all = list("?beta=true");
+    assert_eq!(
+        (&all["has_more"], &all["first_id"], &all["last_id"]),
+        (&json!(false), &json!("demo"), &json!("four"))
+    );
+    let one = &all["data"][1];
+    assert_eq!(
+        (&one["type"], &one["id"], &one["created_at"]),
+        (&json!("model"), &json!("org/two"), &json!("1970-01-01T00:00:00Z"))
+    );
+    assert!(one["display_name"].is_string() && one.get("object").is_none(), "{one}");
+    assert_eq!(get("/v1/models/org/two").json(), *one);
+    for (query, first, last, has_more) in [
+        ("?limit=2", "demo", "org/two", true),
+        ("?limit=2&after_id=org/two", "three", "four", false),
+        ("?limit=2&before_id=four", "org/two", "three", true),
+        ("?limit=1000&before_id=three", "demo", "org/two", false),
+    ] {
+        let page = list(query);
+        let shown = (&page["first_id"], &page["last_id"], &page["has_more"]);
+        assert_eq!(shown, (&json!(first), &json!(last), &json!(has_more)), "{query}");
+        assert_eq!(page["data"].as_array().map(Vec::len), Some(2), "{query}: {page}");
+    }
+    let empty = list("?after_id=four");
+    assert_eq!(
+        (&empty["data"], &empty["first_id"], &empty["last_id"]),
+        (&json!([]), &Value::Null, &Value::Null)
+    );
+    for (query, word) in [
+        ("?limit=0", "limit"),
+        ("?limit=1001", "limit"),
+        ("?after_id=gone", "after_id"),
+        ("?after_id=demo&before_id=demo", "before_id"),
+    ] {
+        assert_error(&get(&format!("/v1/models{query}")), 400, "invalid_request_error", word);
+    }
+    assert_error(&get("/v1/models/gone"), 404, "not_found_error", "gone");
+    let refused = server.get("/v1/models?limit=2");
+    assert_eq!(
+        (refused.status, &refused.json()["error"]["param"]),
+        (400, &json!("limit")),
+        "{}",
+        refused.body
+    );
+}
+
+#[test]
 fn a_key_in_x_api_key_names_the_user() {
     let server = Server::start_with("auth_mode: multi\nlimits: {user_requests_per_minute: 0}\n");
     let registered =

@@ -113,6 +113,21 @@ def counted(client):
     assert 0 < few < many, (few, many)
 
 
+def models(client):
+    ids = [model.id for model in client.models.list(limit=1)]
+    assert {"scripted", "org/agent"} <= set(ids) and len(ids) == len(set(ids)), "all pages, each model once"
+    one = client.models.retrieve("org/agent")
+    assert one.type == "model" and one.created_at.year == 1970 and one.display_name, one
+    assert one == client.models.list(after_id=ids[ids.index("org/agent") - 1]).data[0]
+    assert client.beta.models.retrieve("scripted").id == "scripted"
+    try:
+        client.models.retrieve("gone")
+    except anthropic.NotFoundError as error:
+        assert error.body["error"]["type"] == "not_found_error", error
+    else:
+        raise AssertionError("an unknown model was found")
+
+
 def errors(client):
     for fields, kind, name in [
         ({"extra_body": {"wat": 1}}, anthropic.BadRequestError, "invalid_request_error"),
@@ -138,7 +153,7 @@ async def asynchronous(url):
 
 def run(url):
     with anthropic.Anthropic(**options(url)) as client:
-        for part in (whole, streamed, thinking, tools, tool_runner, mixed, structured, counted, errors):
+        for part in (whole, streamed, thinking, tools, tool_runner, mixed, structured, counted, models, errors):
             part(client)
             yield part.__name__
     asyncio.run(asynchronous(url))

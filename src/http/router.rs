@@ -81,7 +81,7 @@ pub(crate) async fn answer(
     request: Request<ClientBody>,
 ) -> Response<MeteredBody> {
     let id = RequestId::of(request.headers(), context.app.entropy.as_ref());
-    let format = ErrorFormat::of(request.uri().path(), &id);
+    let format = ErrorFormat::of(request.uri().path(), request.headers(), &id);
     let span = tracing::error_span!("request", request = %id);
     let mut tracker = RequestTracker::begin(context, request.method(), &id);
     let notes = &mut tracker.notes;

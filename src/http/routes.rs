@@ -83,8 +83,8 @@ routes! {
     POST "/v1/jobs/{id}/deny" User [] => body v1::jobs::approval::deny;
     POST "/v1/jobs/{id}/retry" User [] => async v1::jobs::retry;
 
-    GET "/v1/models" User [] => plain v1::openai::models::list;
-    GET "/v1/models/{*id}" User [] => sync v1::openai::models::show;
+    GET "/v1/models" User ["limit", "after_id", "before_id", "beta"] => sync v1::openai::models::list;
+    GET "/v1/models/{*id}" User ["beta"] => sync v1::openai::models::show;
     POST "/v1/chat/completions" User [] => body v1::openai::chat::create;
     GET "/v1/chat/completions" User ["after", "limit", "order", "model"] => async v1::openai::chat::stored::list;
     GET "/v1/chat/completions/{id}" User [] => async v1::openai::chat::stored::show;

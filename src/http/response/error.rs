@@ -3,8 +3,7 @@
 use super::{HttpResponse, json, set};
 use crate::http::error::ApiError;
 use crate::http::middleware::request_id::RequestId;
-use hyper::StatusCode;
-use hyper::header;
+use hyper::{HeaderMap, StatusCode, header};
 use serde::Serialize;
 
 /// Wire formats of errors.
@@ -15,19 +14,28 @@ pub(crate) enum ErrorFormat<'r> {
     /// `{"code":<status>,"message":…}`, for `/api`.
     Coded,
     /// `{"type":"error","error":{"type","message","details":{"error_code","param"}},"request_id"}`, for
-    /// `/v1/messages`.
+    /// `/v1/messages`, and for `/v1/models` of Anthropic's clients.
     Anthropic(&'r RequestId),
 }
 
+/// The header that every client of Anthropic's API sends.
+const ANTHROPIC_VERSION: &str = "anthropic-version";
+
+/// Whether the client of this request expects Anthropic's shape, where a route has several.
+pub(crate) fn expects_anthropic(headers: &HeaderMap) -> bool {
+    headers.contains_key(ANTHROPIC_VERSION)
+}
+
 impl<'r> ErrorFormat<'r> {
-    /// The format of routes at this path, for the request of this id.
-    pub(crate) fn of(path: &str, id: &'r RequestId) -> Self {
+    /// The format of routes at this path, for the request with these headers and this id.
+    pub(crate) fn of(path: &str, headers: &HeaderMap, id: &'r RequestId) -> Self {
         let is_at = |base: &str| {
             path.strip_prefix(base).is_some_and(|rest| matches!(rest.as_bytes(), [] | [b'/', ..]))
         };
         match path {
             _ if is_at("/api") => Self::Coded,
             _ if is_at("/v1/messages") => Self::Anthropic(id),
+            _ if is_at("/v1/models") && expects_anthropic(headers) => Self::Anthropic(id),
             _ => Self::Plain,
         }
     }

@@ -9,6 +9,7 @@ use super::shapes::{
 };
 use super::v1::key;
 use crate::domain::tool::Strictness;
+use crate::http::v1::anthropic::models::{AnthropicModel, AnthropicModelPage, MODELS_MAX};
 use crate::http::v1::openai::chat::completion::ChatCompletion;
 use crate::http::v1::openai::chat::request::{ChatRequest, FIELDS};
 use crate::http::v1::openai::chat::stored::{
@@ -22,12 +23,7 @@ pub(super) const UNSTORED: &str = "`false`: the job ends with its client, and ma
 
 /// Draws all of it.
 pub(super) fn draw(drawing: &mut Drawing) {
-    let list = Operation::new("GET", "/v1/models", "The configured models");
-    let list = list.answers::<ModelListResponse>(drawing, 200, "In configured order");
-    drawing.add(list);
-    let show = Operation::new("GET", "/v1/models/{*id}", "One model");
-    let show = show.answers::<OpenAiModel>(drawing, 200, "It is configured");
-    drawing.add(show);
+    models(drawing);
     drawing.component("ChatCompletionRequest", chat_request());
     let summary = "Asks a model: OpenAI's chat completions, as a job";
     let chat = with_job_headers(Operation::new("POST", "/v1/chat/completions", summary))
@@ -38,6 +34,26 @@ pub(super) fn draw(drawing: &mut Drawing) {
     stored(drawing);
     forwarded(drawing, ("/v1/embeddings", "input"), "Asks the model's provider for vectors; no job");
     forwarded(drawing, ("/v1/completions", "prompt"), "Passes a text on to the model's provider; no job");
+}
+
+/// Models, in the shape of the client's API.
+fn models(drawing: &mut Drawing) {
+    let version = || json!({"type": "string", "description": "Answers in Anthropic's shape"});
+    let beta = || json!({"type": "string", "description": "Accepted and unused"});
+    let id = || json!({"type": "string", "description": "With 'anthropic-version' alone"});
+    let list = Operation::new("GET", "/v1/models", "The configured models")
+        .header("anthropic-version", version())
+        .query("limit", json!({"type": "integer", "minimum": 1, "maximum": MODELS_MAX, "description": "With 'anthropic-version' alone"}))
+        .query("after_id", id())
+        .query("before_id", id())
+        .query("beta", beta());
+    let shapes = [drawing.shape::<ModelListResponse>(), drawing.shape::<AnthropicModelPage>()];
+    drawing.add(list.says(200, "In configured order", json_of(json!({"anyOf": shapes}))));
+    let show = Operation::new("GET", "/v1/models/{*id}", "One model")
+        .header("anthropic-version", version())
+        .query("beta", beta());
+    let shapes = [drawing.shape::<OpenAiModel>(), drawing.shape::<AnthropicModel>()];
+    drawing.add(show.says(200, "It is configured", json_of(json!({"anyOf": shapes}))));
 }
 
 /// Completions that were created with `store`.

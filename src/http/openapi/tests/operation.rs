@@ -107,11 +107,14 @@ impl Operation {
                 self.parameters.push(json!({"name": name, "in": "path", "required": true, "schema": schema}));
             }
         }
-        let error = named(match path.as_str() {
-            path if path.starts_with("/api/") => "ApiErrorResponse",
-            path if path.starts_with("/v1/messages") => "AnthropicErrorResponse",
-            _ => "ErrorResponse",
-        });
+        let error = match path.as_str() {
+            path if path.starts_with("/api/") => named("ApiErrorResponse"),
+            path if path.starts_with("/v1/messages") => named("AnthropicErrorResponse"),
+            path if path.starts_with("/v1/models") => {
+                json!({"anyOf": [named("ErrorResponse"), named("AnthropicErrorResponse")]})
+            }
+            _ => named("ErrorResponse"),
+        };
         for (status, summary) in [
             ("4XX", "Not as asked: the message says what to change"),
             ("5XX", "Not now, or a fault of the server"),

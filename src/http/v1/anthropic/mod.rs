@@ -6,6 +6,7 @@
 
 mod events;
 pub(crate) mod input;
+pub(crate) mod models;
 pub(crate) mod object;
 pub(crate) mod request;
 #[cfg(test)]
