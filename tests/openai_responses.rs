@@ -447,4 +447,15 @@ fn functions_in_a_namespace_are_called_by_both_names() {
     let refused =
         server.post("/v1/responses", &json!({"model": "scripted", "input": "x", "tools": [custom]})).json();
     assert_eq!(refused["error"]["param"], "tools[0].tools[0].type", "{refused}");
+    // The functions of all namespaces count together.
+    let namespace = |name: &str, count: usize| {
+        let function = |n| json!({"type": "function", "name": format!("f{n}")});
+        json!({"type": "namespace", "name": name, "tools": (0..count).map(function).collect::<Value>()})
+    };
+    for (count, status) in [(64, 200), (65, 400)] {
+        let tools = json!([namespace("a", 64), namespace("b", count)]);
+        let reply = server
+            .post("/v1/responses/input_tokens", &json!({"model": "scripted", "input": "x", "tools": tools}));
+        assert_eq!(reply.status, status, "{count}: {}", reply.body);
+    }
 }

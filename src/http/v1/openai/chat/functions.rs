@@ -11,7 +11,7 @@ use crate::ports::ToolScope;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// The most entries of `tools`.
+/// The most tools in `tools`.
 const TOOLS: usize = 128;
 /// The longest name of a function, characters.
 pub(crate) const NAME_CHARS: usize = 64;
@@ -71,10 +71,10 @@ fn function(index: usize, tool: ChatTool) -> Result<ClientFunction, ApiError> {
     Ok(ClientFunction { name, description: description.unwrap_or_default(), parameters, strict })
 }
 
-/// Checks the number of entries of `tools`.
+/// Checks the number of tools in `tools`.
 pub(crate) fn check_number<T>(tools: &[T]) -> Result<(), ApiError> {
     if tools.len() > TOOLS {
-        return Err(ApiError::value("tools", format!("'tools' has more than {TOOLS} entries")));
+        return Err(ApiError::value("tools", format!("'tools' has more than {TOOLS} tools")));
     }
     Ok(())
 }

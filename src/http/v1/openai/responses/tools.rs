@@ -82,7 +82,8 @@ impl OfferedTools {
             return Err(ApiError::value(&format!("{path}.name"), text));
         }
         self.functions.push(function);
-        Ok(())
+        // Those of all namespaces count together.
+        functions::check_number(&self.functions)
     }
 
     /// The functions of a namespace. Its description stands before theirs.
@@ -91,7 +92,6 @@ impl OfferedTools {
         let name = member::text(path, namespace, "name")?;
         let about = member::optional_text(path, namespace, "description")?.unwrap_or_default();
         let tools = member::list(path, namespace, "tools")?;
-        functions::check_number(tools)?;
         for (index, tool) in tools.iter().enumerate() {
             let path = format!("{path}.tools[{index}]");
             member::check_object(&path, tool)?;
