@@ -4,6 +4,8 @@ use crate::support::upstream::{Act, Answer, Upstream, content, finish, tool_resu
 use crate::support::web_socket::{Incoming, ResponseSocket, create};
 use crate::support::{Server, against, wait_until};
 use serde_json::{Value, json};
+use std::io::Write;
+use std::net::TcpStream;
 use std::time::Duration;
 use tokio_tungstenite::tungstenite::Message;
 
@@ -113,6 +115,33 @@ fn a_connection_keeps_its_last_response_even_if_that_is_not_stored() {
     let last = id_of(&socket.ask(&json!({"store": false})));
     drop(socket);
     wait_until("the last is gone", || server.get(&format!("/v1/jobs/{}", job_of(&last))).status == 404);
+}
+
+#[test]
+fn an_unstored_response_that_ended_is_deleted_although_its_client_did_not_read_the_end() {
+    // An answer that no socket buffer holds: its text comes five times.
+    let upstream = Upstream::start(|_, _| Answer::text(&"x".repeat(3_500_000)));
+    let server = Server::start_against(&upstream, "");
+    let jobs = || server.get("/v1/jobs").json()["data"].as_array().expect("jobs").clone();
+    let has_one_that_ended = || {
+        let jobs = jobs();
+        jobs.len() == 1 && jobs.iter().all(|job| job["status"] == "succeeded")
+    };
+    let mut socket = ResponseSocket::open(&server);
+    socket.send_json(&create(&json!({"store": false})));
+    wait_until("the job ends", has_one_that_ended);
+    socket.cut();
+    wait_until("the job of the WebSocket is gone", || jobs().is_empty());
+
+    let body = json!({"model": "scripted", "input": "go", "store": false, "stream": true}).to_string();
+    let address = server.url.strip_prefix("http://").expect("an address");
+    let mut http = TcpStream::connect(address).expect("connects");
+    let length = body.len();
+    write!(http, "POST {RESPONSES} HTTP/1.1\r\nhost: {address}\r\ncontent-length: {length}\r\n\r\n{body}")
+        .expect("sent");
+    wait_until("the job ends", has_one_that_ended);
+    drop(http);
+    wait_until("the job of the stream is gone", || jobs().is_empty());
 }
 
 #[test]

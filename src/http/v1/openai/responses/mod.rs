@@ -2,7 +2,8 @@
 //! `resp_` and the id of the job.
 //!
 //! The request is stored with the job ([`ResponseRequest`]), so only jobs that came this way are found here.
-//! A response with `store: false` is not found after it was answered: its job is deleted then.
+//! A response with `store: false` is not found after it was answered: its job is deleted then
+//! ([`UnstoredResponse`]).
 
 mod approval;
 mod compact;
@@ -28,6 +29,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod tools;
+mod unstored;
 pub(crate) mod web_socket;
 
 pub(crate) use compact::{compact, input_tokens};
@@ -35,7 +37,7 @@ pub(crate) use compact::{compact, input_tokens};
 use super::body::JobIntake;
 use super::failure;
 use super::headers::JobHeaders;
-use crate::domain::id::{JobId, UserId};
+use crate::domain::id::UserId;
 use crate::domain::job::{Job, JobSpec};
 use crate::domain::response_request::ResponseRequest;
 use crate::http::blocking::blocking;
@@ -57,6 +59,7 @@ use request::{ResponseJob, ResponsesRequest};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use stream::StreamReader;
+use unstored::UnstoredResponse;
 
 /// Stores the job and answers with its response, at its end, at once, or as a stream.
 pub(crate) async fn create(
@@ -72,19 +75,15 @@ pub(crate) async fn create(
         job(context, (asked, headers), user).await.map_err(failure::of_request)?;
     let stored = store_new(context, sender, spec, key).await?;
     let (id, is_replayed) = (stored.job.id, stored.is_replayed);
-    let at_end = forget_at_end(context, user, id, &request);
+    let unstored = UnstoredResponse::of(context, user, id, &request);
     let answer = if is_stream {
         let fold = ResponseFold::new(&stored.job, &request).streamed(None);
-        Ok(stream::open(context, fold, StreamReader { caller, guard: stored.guard, at_end }))
+        Ok(stream::open(context, fold, StreamReader { caller, guard: stored.guard, unstored }))
     } else if request.is_background {
         let fold = ResponseFold::new(&stored.job, &request);
         Ok(response::json(StatusCode::OK, &fold.to_json()))
     } else {
-        let answer = whole(context, stored, &request).await;
-        if let Some(act) = at_end {
-            act();
-        }
-        answer
+        whole(context, stored, &request).await
     };
     // Errors, too, name the job.
     let mut response = answer.unwrap_or_else(|error| error.into_response(ErrorFormat::Plain));
@@ -154,31 +153,4 @@ pub(crate) fn line_answer(store: &dyn Store, job: &Job) -> Result<Value, ApiErro
     let spec = store.request(job.user, job.id)?.ok_or(ApiError::NotFound("job"))?;
     let request = spec.response.ok_or(ApiError::NotFound("response"))?;
     answer(store, ResponseFold::new(job, &request), job)
-}
-
-/// Deletes the job of a response that is not stored. After a crash before that, or when the client left, its
-/// job stays in `/v1/jobs` until its retention ends.
-fn forget_at_end(
-    context: &Arc<ServerContext>,
-    user: UserId,
-    job: JobId,
-    request: &ResponseRequest,
-) -> Option<Box<dyn FnOnce() + Send>> {
-    if request.is_stored {
-        return None;
-    }
-    let app = Arc::clone(&context.app);
-    Some(Box::new(move || forget(&app, user, job)))
-}
-
-/// Deletes the ended job of a response that is not stored.
-fn forget(app: &Arc<AppDependencies>, user: UserId, job: JobId) {
-    let app = Arc::clone(app);
-    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        drop(runtime.spawn(async move {
-            if let Err(error) = app.store.delete(user, job).await {
-                tracing::warn!(%job, %error, "the job of a response that is not stored was not deleted");
-            }
-        }));
-    }
 }

@@ -54,7 +54,7 @@ async fn resume(
         );
         return Err(ApiError::value("starting_after", text));
     }
-    let reader = stream::StreamReader { caller: request.caller, guard: None, at_end: None };
+    let reader = stream::StreamReader { caller: request.caller, guard: None, unstored: None };
     Ok(stream::open(context, fold, reader))
 }
 

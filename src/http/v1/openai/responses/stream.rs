@@ -2,6 +2,7 @@
 //! client has is counted, but not sent.
 
 use super::fold::{LogCut, ResponseFold, StreamedEvent};
+use super::unstored::UnstoredResponse;
 use crate::domain::event::SequencedEvent;
 use crate::http::auth::Caller;
 use crate::http::context::ServerContext;
@@ -17,9 +18,6 @@ use futures_util::stream::try_unfold;
 use hyper::StatusCode;
 use serde_json::json;
 use std::sync::Arc;
-
-/// Acts once the stream has sent its last event.
-type AtEnd = Box<dyn FnOnce() + Send>;
 
 /// What the reader of a response hears.
 pub(super) enum ResponseNews {
@@ -41,8 +39,9 @@ pub(super) struct ResponseReader {
     reader: LogReader,
     fold: ResponseFold,
     has_ended: bool,
+    /// Before the guard: fields are dropped in this order.
+    _unstored: Option<UnstoredResponse>,
     guard: Option<Box<dyn DisconnectGuard>>,
-    at_end: Option<AtEnd>,
     _lasting: MeasuredLifetime,
 }
 
@@ -50,7 +49,7 @@ pub(super) struct ResponseReader {
 pub(super) struct StreamReader {
     pub(super) caller: Caller,
     pub(super) guard: Option<Box<dyn DisconnectGuard>>,
-    pub(super) at_end: Option<AtEnd>,
+    pub(super) unstored: Option<UnstoredResponse>,
 }
 
 /// Streams on from where the fold stands.
@@ -92,15 +91,15 @@ pub(super) fn cut() -> ApiError {
 
 impl ResponseReader {
     pub(super) fn new(context: &Arc<ServerContext>, fold: ResponseFold, reader: StreamReader) -> Self {
-        let StreamReader { caller, guard, at_end } = reader;
+        let StreamReader { caller, guard, unstored } = reader;
         Self {
             context: Arc::clone(context),
             caller,
             reader: LogReader::new(context, caller, fold.job()).after(fold.last_seq()),
             has_ended: fold.end().is_some(),
             fold,
+            _unstored: unstored,
             guard,
-            at_end,
             _lasting: MeasuredLifetime::stream(&context.app.meter),
         }
     }
@@ -113,9 +112,6 @@ impl ResponseReader {
                 return ResponseNews::Events(events);
             }
             if self.has_ended {
-                if let Some(act) = self.at_end.take() {
-                    act();
-                }
                 return ResponseNews::End;
             }
             let read = match self.reader.next().await {
@@ -159,7 +155,6 @@ impl ResponseReader {
 
     fn fail(&mut self, error: ApiError) -> ResponseNews {
         self.end();
-        self.at_end = None;
         drop(self.fold.take_events()); // nothing follows the error
         ResponseNews::Failed { error, number: self.fold.next_number() }
     }

@@ -2,10 +2,8 @@
 
 use super::{error_event, message};
 use crate::domain::account::AuthMode;
-use crate::domain::id::{JobId, UserId};
 use crate::http::auth::{self, Caller, RateLimitStatus};
 use crate::http::context::ServerContext;
-use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::request::body::BufferedBody;
 use crate::http::request::context::RequestContext;
@@ -20,6 +18,7 @@ use crate::http::v1::openai::headers::JobHeaders;
 use crate::http::v1::openai::responses::fold::ResponseFold;
 use crate::http::v1::openai::responses::request::{ResponseJob, ResponsesRequest};
 use crate::http::v1::openai::responses::stream::{ResponseNews, ResponseReader, StreamReader};
+use crate::http::v1::openai::responses::unstored::UnstoredResponse;
 use crate::http::v1::openai::responses::{self, ids};
 use crate::http::web_socket::socket::{CloseCode, MessageSocket, SocketEnd};
 use hyper::StatusCode;
@@ -51,29 +50,16 @@ pub(super) struct ResponseSession {
     /// Messages behind the response under way.
     waiting: VecDeque<BufferedBody>,
     /// The last response, if it is not stored.
-    kept: Option<KeptResponse>,
+    kept: Option<UnstoredResponse>,
 }
 
 /// The response to a message.
 struct Turn {
-    job: JobId,
-    is_stored: bool,
+    /// Before the reader, whose drop cancels the job: fields are dropped in this order.
+    unstored: Option<UnstoredResponse>,
     /// It continues the response that the connection keeps.
     continues_kept: bool,
     reader: ResponseReader,
-}
-
-/// A response that is not stored, until it is dropped.
-struct KeptResponse {
-    app: Arc<AppDependencies>,
-    user: UserId,
-    job: JobId,
-}
-
-impl Drop for KeptResponse {
-    fn drop(&mut self) {
-        responses::forget(&self.app, self.user, self.job);
-    }
 }
 
 impl ResponseSession {
@@ -203,9 +189,11 @@ impl ResponseSession {
         let ResponseJob { spec, request, .. } = job.map_err(failure::of_request)?;
         let stored = store_new(context, (caller, self.client.clone()), spec, None).await?;
         let fold = ResponseFold::new(&stored.job, &request).streamed(None);
-        let reader = StreamReader { caller, guard: stored.guard, at_end: None };
+        let unstored = UnstoredResponse::of(context, caller.user, stored.job.id, &request);
+        // The connection keeps the response, so its reader does not.
+        let reader = StreamReader { caller, guard: stored.guard, unstored: None };
         let reader = ResponseReader::new(context, fold, reader);
-        Ok(Turn { job: stored.job.id, is_stored: request.is_stored, continues_kept, reader })
+        Ok(Turn { unstored, continues_kept, reader })
     }
 
     fn continues_kept(&self, asked: &ResponsesRequest) -> bool {
@@ -227,14 +215,9 @@ impl ResponseSession {
 
     /// The connection keeps its last response; a failed one leaves nothing to continue.
     fn end(&mut self, turn: Turn) {
-        let Turn { job, is_stored, continues_kept, reader } = turn;
-        let kept = (!is_stored).then(|| KeptResponse {
-            app: Arc::clone(&self.context.app),
-            user: self.caller.user,
-            job,
-        });
+        let Turn { unstored, continues_kept, reader } = turn;
         if !reader.has_failed() {
-            self.kept = kept;
+            self.kept = unstored;
         } else if continues_kept {
             self.kept = None;
         }
