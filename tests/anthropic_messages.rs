@@ -491,3 +491,41 @@ fn check_stops(server: &Server, reason: &Value, text: &Value) {
     let ending = streamed.iter().find(|frame| frame["type"] == "message_delta").expect("an end");
     assert_eq!((&ending["delta"]["stop_reason"], &ending["delta"]["stop_sequence"]), (reason, text));
 }
+
+#[test]
+fn calls_without_results_are_refused_by_their_ids() {
+    let upstream =
+        Upstream::start(|request, _| Answer::text(&format!("{} results", tool_results(request).len())));
+    let server = Server::start_against(&upstream, "");
+    let question = json!({"role": "user", "content": "go"});
+    let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "weather", "input": {}});
+    let calls = json!({"role": "assistant", "content": [call("toolu_a"), call("toolu_b")]});
+    let results = |ids: &[&str]| {
+        let blocks = ids.iter().map(|id| json!({"type": "tool_result", "tool_use_id": id, "content": "1"}));
+        json!({"role": "user", "content": blocks.collect::<Value>()})
+    };
+    let said = json!({"role": "assistant", "content": "so"});
+    for (messages, open) in [
+        (json!([question, calls]), "toolu_a, toolu_b."),
+        (json!([question, calls, question]), "toolu_a, toolu_b."),
+        (json!([question, calls, results(&["toolu_b"]), said, results(&["toolu_a"])]), "toolu_a."),
+    ] {
+        let asked = with(user(""), &json!({"messages": messages, "tools": [weather()]}));
+        let words = format!(
+            "messages[1]: `tool_use` ids were found without `tool_result` blocks immediately after: {open}"
+        );
+        assert_error(&server.post(MESSAGES, &asked), 400, "invalid_request_error", &words);
+        // Clients count parts of a conversation.
+        assert_eq!(server.post("/v1/messages/count_tokens", &asked).status, 200);
+    }
+    // Neighbours of one role are one message.
+    for messages in [
+        json!([question, calls, results(&["toolu_b"]), results(&["toolu_a"])]),
+        json!([question, calls, said, results(&["toolu_b", "toolu_a"]), said, question]),
+    ] {
+        let asked = with(user(""), &json!({"messages": messages, "tools": [weather()]}));
+        let reply = server.post(MESSAGES, &asked);
+        assert_eq!(reply.json()["content"][0]["text"], "2 results", "{}", reply.body);
+    }
+    assert_eq!(upstream.requests().len(), 2);
+}

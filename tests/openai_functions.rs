@@ -179,3 +179,32 @@ fn an_agent_model_and_the_header_bring_the_servers_tools_and_none_takes_them() {
     assert_eq!(names("scripted", None), (true, false, true));
     assert_eq!(names("scripted", Some("none")), (false, false, false));
 }
+
+#[test]
+fn calls_without_results_are_refused_by_their_ids() {
+    let upstream =
+        Upstream::start(|request, _| Answer::text(&format!("{} results", tool_results(request).len())));
+    let server = Server::start_against(&upstream, "");
+    let question = json!({"role": "user", "content": "go"});
+    let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}});
+    let calls = json!({"role": "assistant", "content": null, "tool_calls": [call("call_a"), call("call_b")]});
+    let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": "1"});
+    for (messages, open) in [
+        (json!([question, calls]), "call_a, call_b"),
+        (json!([question, calls, result("call_a")]), "call_b"),
+        (json!([question, calls, result("call_b"), question, result("call_a")]), "call_a"),
+    ] {
+        let reply = server.post(CHAT, &with(user(""), &json!({"messages": messages})));
+        assert_error(&reply, 400, "invalid_value", &json!("messages[1].tool_calls"));
+        let text = reply.json()["error"]["message"].as_str().expect("a text").to_owned();
+        let end = format!("The following tool_call_ids did not have response messages: {open}");
+        assert!(
+            text.starts_with("An assistant message with 'tool_calls' must be") && text.ends_with(&end),
+            "{text}"
+        );
+    }
+    let messages = json!([question, calls, result("call_b"), result("call_a"), question]);
+    let reply = server.post(CHAT, &with(user(""), &json!({"messages": messages})));
+    assert_eq!(reply.json()["choices"][0]["message"]["content"], "2 results", "{}", reply.body);
+    assert_eq!(upstream.requests().len(), 1);
+}

@@ -459,3 +459,45 @@ fn functions_in_a_namespace_are_called_by_both_names() {
         assert_eq!(reply.status, status, "{count}: {}", reply.body);
     }
 }
+
+#[test]
+fn calls_without_results_are_refused_by_their_ids() {
+    let upstream = Upstream::start(|request, _| match tool_results(request).len() {
+        0 => Answer::calls(&[("weather", json!({"city": "Rome"})), ("weather", json!({"city": "Oslo"}))]),
+        count => Answer::text(&format!("{count} results")),
+    });
+    let server = Server::start_against(&upstream, "");
+    let tools = json!([{"type": "function", "name": "weather"}]);
+    let post = |fields: &Value| server.post(RESPONSES, &ask(fields));
+    let refused = |reply: &Reply, id: &Value| {
+        assert_error(reply, 400, "invalid_value", "input");
+        let text = format!("No tool output found for function call {}.", id.as_str().expect("an id"));
+        assert_eq!(reply.json()["error"]["message"], text);
+    };
+    let question = json!({"role": "user", "content": "go"});
+    let result = |id: &Value| json!({"type": "function_call_output", "call_id": id, "output": "1"});
+    let first = post(&json!({"tools": tools})).json();
+    let calls = first["output"].as_array().expect("calls");
+    let (one, two) = (&calls[0]["call_id"], &calls[1]["call_id"]);
+    let continued =
+        |input: Value| post(&json!({"tools": tools, "previous_response_id": first["id"], "input": input}));
+    refused(&continued(json!("and?")), one);
+    refused(&continued(json!([result(one)])), two);
+    refused(&post(&json!({"tools": tools, "input": [question, calls[0], calls[1], result(two)]})), one);
+    refused(
+        &post(
+            &json!({"tools": tools, "input": [question, {"type": "item_reference", "id": calls[1]["id"]}]}),
+        ),
+        two,
+    );
+    for reply in [
+        continued(json!([result(two), result(one), question])),
+        post(&json!({"tools": tools, "input": [question, calls[0], calls[1], result(two), result(one)]})),
+    ] {
+        assert_eq!(reply.json()["output"][0]["content"][0]["text"], "2 results", "{}", reply.body);
+    }
+    // An estimate judges nothing.
+    let counted = json!({"model": "scripted", "input": [question, calls[0]], "tools": tools});
+    assert_eq!(server.post("/v1/responses/input_tokens", &counted).status, 200);
+    assert_eq!(upstream.requests().len(), 3);
+}

@@ -107,6 +107,14 @@ impl Message {
         }
     }
 
+    /// The id of the call that this message has the result of.
+    pub fn answered_call(&self) -> Option<&str> {
+        match self {
+            Self::Tool { id_ref, .. } => Some(id_ref),
+            _ => None,
+        }
+    }
+
     /// The text of a user message for the model: the text, then each file as a fenced block.
     pub fn user_text(content: &str, attachments: &[Attachment]) -> String {
         let files = attachments.iter().map(Attachment::block);

@@ -10,7 +10,7 @@ use crate::domain::user_parts::{ResultImages, UserPartsBuilder};
 use crate::http::error::ApiError;
 use crate::http::request::image;
 use crate::http::request::member;
-use crate::http::request::quoted::quoted;
+use crate::http::request::quoted::{listed, quoted};
 use crate::http::request::typed::must_be;
 use crate::http::v1::openai::failure::unsupported;
 use crate::http::v1::openai::fields::check_messages;
@@ -66,6 +66,49 @@ pub(super) fn messages(
         }
     }
     Ok(reader.messages)
+}
+
+/// Fails at calls that the next message does not answer. Neighbours of one role are one message.
+pub(super) fn check_answered(list: &[MessageParam]) -> Result<(), ApiError> {
+    // The ids of the last calls, and the message that has them.
+    let (mut open, mut place): (Vec<&str>, usize) = (Vec::new(), 0);
+    let mut role_before = MessageRole::User;
+    for (index, message) in list.iter().enumerate() {
+        let blocks = message.content.as_array().map(Vec::as_slice).unwrap_or_default();
+        let ids = |kind_of_block: &'static str, field: &'static str| {
+            let of_kind = blocks.iter().filter(move |block| kind(block) == kind_of_block);
+            of_kind.filter_map(move |block| block.get(field)?.as_str())
+        };
+        match message.role {
+            MessageRole::System => continue,
+            MessageRole::User => {
+                let answered: Vec<&str> = ids("tool_result", "tool_use_id").collect();
+                open.retain(|id| !answered.contains(id));
+            }
+            MessageRole::Assistant => {
+                if role_before == MessageRole::User {
+                    fail_if_open(place, &open)?;
+                }
+                open.extend(ids("tool_use", "id"));
+                place = index;
+            }
+        }
+        role_before = message.role;
+    }
+    fail_if_open(place, &open)
+}
+
+fn fail_if_open(place: usize, ids: &[&str]) -> Result<(), ApiError> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let path = format!("messages[{place}]");
+    let text = format!(
+        "{path}: `tool_use` ids were found without `tool_result` blocks immediately after: {}. Each `tool_use` \
+         block must have a corresponding `tool_result` block in the next message.",
+        listed(ids)
+    );
+    Err(ApiError::value(&path, text))
 }
 
 struct MessageReader<'a> {

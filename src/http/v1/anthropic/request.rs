@@ -233,6 +233,7 @@ impl MessagesRequest {
         let temperature = in_range("temperature", temperature, 0.0, 1.0)?;
         let user_id = self.metadata.take().and_then(|metadata| metadata.user_id);
         let metadata: BTreeMap<_, _> = user_id.map(|id| ("user_id".to_owned(), id)).into_iter().collect();
+        input::check_answered(&self.messages)?;
         let (messages, offered) = self.prompt(app)?;
         let is_agent =
             model.as_deref().and_then(|model| app.model.model(model)).is_some_and(|model| model.is_agent);

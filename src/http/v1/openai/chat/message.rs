@@ -10,7 +10,7 @@ use crate::domain::user_parts::UserPartsBuilder;
 use crate::http::error::ApiError;
 use crate::http::request::image;
 use crate::http::request::member;
-use crate::http::request::quoted::quoted;
+use crate::http::request::quoted::{listed, quoted};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -88,7 +88,30 @@ pub(super) fn messages(list: Vec<ChatMessageRequest>, limits: &Limits) -> Result
     check_messages(&list, limits)?;
     // The names of the functions that were called, by call.
     let mut called = HashMap::new();
-    list.into_iter().enumerate().map(|(index, given)| message(index, given, &mut called, limits)).collect()
+    let read = list.into_iter().enumerate().map(|(index, given)| message(index, given, &mut called, limits));
+    let messages = read.collect::<Result<Vec<_>, _>>()?;
+    check_answered(&messages)?;
+    Ok(messages)
+}
+
+/// Fails at a message with calls that are not answered by the messages of role tool right behind it.
+fn check_answered(messages: &[Message]) -> Result<(), ApiError> {
+    for (index, message) in messages.iter().enumerate() {
+        let Message::Assistant { tool_calls, .. } = message else { continue };
+        let behind = messages.iter().skip(index.saturating_add(1));
+        let answered: Vec<&str> = behind.map_while(Message::answered_call).collect();
+        let open = tool_calls.iter().map(|call| call.id_ref.as_str()).filter(|id| !answered.contains(id));
+        let open: Vec<&str> = open.collect();
+        if !open.is_empty() {
+            let text = format!(
+                "An assistant message with 'tool_calls' must be followed by tool messages responding to each \
+                 'tool_call_id'. The following tool_call_ids did not have response messages: {}",
+                listed(&open)
+            );
+            return Err(ApiError::value(&format!("messages[{index}].tool_calls"), text));
+        }
+    }
+    Ok(())
 }
 
 fn message(

@@ -20,7 +20,7 @@ use crate::http::v1::openai::body::{JobIntake, KeyedBody};
 use crate::http::v1::openai::failure::{self, unsupported};
 use crate::http::v1::wait;
 use hyper::StatusCode;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::Arc;
 
 /// What the model is asked for.
@@ -45,7 +45,7 @@ pub(crate) async fn input_tokens(
 fn count(mut asked: ResponsesRequest, app: &AppDependencies, user: UserId) -> Result<u64, ApiError> {
     let model = spec::model(asked.model.take(), app)?;
     let offered = asked.offered(app)?;
-    let (messages, _) = messages(&mut asked, app, user)?;
+    let messages = messages(&mut asked, app, user)?;
     let estimator = TokenEstimator::of_model(&model);
     let instructions = asked.instructions.map(|content| Message::System { content });
     let functions: Vec<_> = offered.functions.iter().map(ClientFunction::definition).collect();
@@ -96,12 +96,12 @@ fn messages(
     asked: &mut ResponsesRequest,
     app: &AppDependencies,
     user: UserId,
-) -> Result<(Vec<Message>, Vec<Value>), ApiError> {
+) -> Result<Vec<Message>, ApiError> {
     if asked.conversation.is_some() {
         let text = "'conversation' is supported by POST /v1/responses alone; use 'previous_response_id'";
         return Err(unsupported("conversation", text));
     }
-    asked.messages(app, user, None)
+    Ok(asked.read_input(app, user, None)?.messages)
 }
 
 fn summary_job(
@@ -111,7 +111,7 @@ fn summary_job(
 ) -> Result<JobSpec, ApiError> {
     let model = required_model(asked.model.take())?;
     asked.offered(app)?;
-    let (mut messages, _) = messages(&mut asked, app, user)?;
+    let mut messages = messages(&mut asked, app, user)?;
     messages.push(Message::user(INSTRUCTION));
     let job = JobRequest {
         model: Some(model),

@@ -1,8 +1,9 @@
 //! Earlier responses as history of a new one.
 
 use super::fold::ResponseFold;
-use super::ids;
 use super::input::{self, MessageBuilder};
+use super::open_calls::ClientCall;
+use super::{ids, open_calls};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Job, JobSpec};
 use crate::domain::message::Message;
@@ -73,12 +74,21 @@ pub(super) fn fold(store: &dyn Store, mut fold: ResponseFold, job: &Job) -> Resu
     Ok(fold)
 }
 
-/// The messages that an earlier response began with and ended with.
-pub(super) fn messages(
+/// What a response that continues an earlier one has of it.
+#[derive(Debug, Default)]
+pub(super) struct EarlierResponse {
+    /// The messages that it began with and ended with.
+    pub(super) messages: Vec<Message>,
+    /// The calls that it has handed to the client. One that broke off waits for no results.
+    pub(super) handed: Vec<ClientCall>,
+}
+
+/// The earlier response of this id.
+pub(super) fn earlier(
     (store, user): (&dyn Store, UserId),
     id: &str,
     kept: Option<JobId>,
-) -> Result<Vec<Message>, ApiError> {
+) -> Result<EarlierResponse, ApiError> {
     let found = match ids::job_of(id) {
         Some(job) => FoundResponse::find_with((store, user), job, kept)?,
         None => None,
@@ -98,7 +108,9 @@ pub(super) fn messages(
     }
     let fold = found.fold(store)?;
     let items: Vec<Value> = fold.items().map(|item| item.to_json(found.job.id)).collect();
-    Ok(MessageBuilder::after(found.spec.input).extend("previous_response_id", &items)?.finish())
+    let handed = if fold.state() == "completed" { open_calls::calls(&items) } else { Vec::new() };
+    let builder = MessageBuilder::after(found.spec.input).extend("previous_response_id", &items)?;
+    Ok(EarlierResponse { messages: builder.finish(), handed })
 }
 
 /// The items, with the items that references name in their places. Those may be as large together as the

@@ -22,6 +22,7 @@ mod item_page;
 mod mcp_lists;
 mod namespace;
 mod object;
+mod open_calls;
 pub(crate) mod options;
 pub(crate) mod request;
 pub(crate) mod stored;

@@ -4,8 +4,9 @@ use super::earlier_calls::EarlierCalls;
 use super::images;
 use super::input::{self, MessageBuilder};
 use super::mcp_lists::Continued;
+use super::open_calls::ClientCall;
 use super::tools::{self, OfferedTools};
-use super::{approval, history, options};
+use super::{approval, history, open_calls, options};
 use crate::domain::handed_approvals::HandedApprovals;
 use crate::domain::hosted_tool::HostedTool;
 use crate::domain::id::{ConversationId, JobId, UserId};
@@ -125,6 +126,18 @@ pub(super) struct ResponseJob {
     pub(super) is_stream: bool,
 }
 
+/// What `input` and the response before it say.
+#[derive(Debug)]
+pub(super) struct ReadInput {
+    /// The messages for the model, history first. The history of a conversation is not among them: the job
+    /// reads it when it runs.
+    pub(super) messages: Vec<Message>,
+    /// The input items as given.
+    pub(super) items: Vec<Value>,
+    /// The calls that the response before has handed to the client.
+    handed: Vec<ClientCall>,
+}
+
 /// Reads the body.
 pub(super) fn read(body: Map<String, Value>) -> Result<ResponsesRequest, ApiError> {
     typed::from_map(FIELDS.supported(body)?)
@@ -165,7 +178,9 @@ impl ResponsesRequest {
         let settings = self.settings(&offered)?;
         let shown = self.shown(&tools, (is_stored, is_background));
         let conversation_id = self.conversation_id(app, user)?;
-        let (messages, input) = self.messages(app, user, conversation_id.as_ref())?;
+        let ReadInput { messages, items: input, handed } =
+            self.read_input(app, user, conversation_id.as_ref())?;
+        open_calls::check(&handed, &input)?;
         let handed_approvals = self.handed_approvals(&offered, &input, (app, user))?;
         let (mcp_lists, listed_before) =
             self.mcp_lists(offered.mcp_lists, (&input, conversation_id.as_ref()), (app, user))?;
@@ -312,14 +327,13 @@ impl ResponsesRequest {
         Ok(id)
     }
 
-    /// The messages for the model, history first, and the input items as given. The history of a
-    /// conversation is not among them: the job reads it when it runs.
-    pub(super) fn messages(
+    /// The input as messages and as items.
+    pub(super) fn read_input(
         &mut self,
         app: &AppDependencies,
         user: UserId,
         conversation: Option<&ConversationId>,
-    ) -> Result<(Vec<Message>, Vec<Value>), ApiError> {
+    ) -> Result<ReadInput, ApiError> {
         let mut items = input::items(self.input.take())?;
         let most = app.limits.input_messages;
         if items.len() > most {
@@ -329,8 +343,13 @@ impl ResponsesRequest {
         // Before others are put in place of references: what a client writes must not name a stored image.
         let images = images::take("input", &mut items, app, user)?;
         let items = history::resolved(app, (user, self.kept), "input", items)?;
+        let mut handed = Vec::new();
         let builder = match (&self.previous_response_id, conversation) {
-            (Some(id), _) => MessageBuilder::after(history::messages((&*app.store, user), id, self.kept)?),
+            (Some(id), _) => {
+                let earlier = history::earlier((&*app.store, user), id, self.kept)?;
+                handed = earlier.handed;
+                MessageBuilder::after(earlier.messages)
+            }
             (None, Some(id)) => MessageBuilder::behind(EarlierCalls::of(app, (user, id), &items)?),
             (None, None) => MessageBuilder::default(),
         };
@@ -339,7 +358,7 @@ impl ResponsesRequest {
         if messages.is_empty() && !items.iter().any(decides) {
             return Err(ApiError::value("input", "'input' is missing or empty"));
         }
-        Ok((messages, items))
+        Ok(ReadInput { messages, items, handed })
     }
 
     /// The fields that the response repeats.
