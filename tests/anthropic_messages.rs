@@ -529,3 +529,67 @@ fn calls_without_results_are_refused_by_their_ids() {
     }
     assert_eq!(upstream.requests().len(), 2);
 }
+
+#[test]
+fn results_of_a_search_become_text_with_title_and_source() {
+    let upstream = Upstream::start(|_, _| Answer::text("ok"));
+    let server = Server::start_against(&upstream, "");
+    let texts = json!([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]);
+    let found = json!({
+        "type": "search_result", "source": "https://a.example/x", "title": "Rome", "content": texts,
+        "citations": {"enabled": true}, "cache_control": {"type": "ephemeral"},
+    });
+    let call = json!({"type": "tool_use", "id": "toolu_a", "name": "weather", "input": {}});
+    let document = json!({"type": "document", "title": "Oslo", "source": {"type": "text", "media_type": "text/plain", "data": "cold"}});
+    let messages = json!([
+        {"role": "user", "content": [{"type": "text", "text": "go"}, found]},
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_a", "content": [found, document]}]},
+    ]);
+    let asked = with(user(""), &json!({"messages": messages, "tools": [weather()]}));
+    let reply = server.post(MESSAGES, &asked);
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    let sent = upstream.requests().remove(0);
+    let block = "Attached file `Rome`:\n```\n(source: https://a.example/x)\n\none\n\ntwo\n```";
+    assert_eq!(sent["messages"][0]["content"], format!("go\n\n{block}"));
+    assert_eq!(sent["messages"][2]["content"], format!("{block}\n\nAttached file `Oslo`:\n```\ncold\n```"));
+    for (field, value, path) in [
+        ("source", Value::Null, "messages[0].content[0].source"),
+        ("content", json!([{"type": "image"}]), "messages[0].content[0].content[0].type"),
+        ("colour", json!(1), "messages[0].content[0].colour"),
+    ] {
+        let mut bad = found.clone();
+        bad[field] = value;
+        let reply = server
+            .post(MESSAGES, &with(user(""), &json!({"messages": [{"role": "user", "content": [bad]}]})));
+        assert_eq!(
+            (reply.status, &reply.json()["error"]["details"]["param"]),
+            (400, &json!(path)),
+            "{}",
+            reply.body
+        );
+    }
+}
+
+#[test]
+fn examples_of_a_tools_input_reach_anthropic_alone() {
+    let upstream =
+        Upstream::start(|_, _| anthropic_answer(&[json!({"type": "text", "text": "ok"})], "end_turn"));
+    let examples = json!([{"city": "Rome"}, {"city": "Oslo"}]);
+    let asked = with(user("go"), &json!({"tools": [with(weather(), &json!({"input_examples": examples}))]}));
+    let reply = start_anthropic(&upstream).post(MESSAGES, &asked);
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    assert_eq!(upstream.requests()[0]["tools"][0]["input_examples"], examples);
+    let other = Upstream::start(|_, _| Answer::text("ok"));
+    let server = Server::start_against(&other, "");
+    assert_error(
+        &server.post(MESSAGES, &asked),
+        400,
+        "invalid_request_error",
+        "'input_examples' of the tool 'weather'",
+    );
+    let none = with(user("go"), &json!({"tools": [with(weather(), &json!({"input_examples": []}))]}));
+    assert_eq!(server.post(MESSAGES, &none).status, 200);
+    let wrong = with(user("go"), &json!({"tools": [with(weather(), &json!({"input_examples": ["Rome"]}))]}));
+    assert_error(&server.post(MESSAGES, &wrong), 400, "invalid_request_error", "tools[0].input_examples[0]");
+}

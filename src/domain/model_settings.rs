@@ -158,6 +158,9 @@ pub struct ClientFunction {
     /// Whether the provider must enforce the schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strict: Option<bool>,
+    /// Examples of arguments, for providers that take them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub input_examples: Vec<Value>,
 }
 
 impl ClientFunction {
@@ -165,7 +168,11 @@ impl ClientFunction {
     pub fn definition(&self) -> ToolDefinition {
         let (name, description) = (self.name.clone().into(), self.description.clone().into());
         let spec = ToolSpec { name, description, parameters: self.parameters.clone() };
-        ToolDefinition::from(spec).with_strict(self.strict)
+        let definition = ToolDefinition::from(spec).with_strict(self.strict);
+        if self.input_examples.is_empty() {
+            return definition;
+        }
+        definition.with_examples(Value::from(self.input_examples.clone()).to_string())
     }
 }
 

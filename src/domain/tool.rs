@@ -57,6 +57,8 @@ struct Told {
     letters: CharacterCounts,
     bytes: usize,
     strict: Option<bool>,
+    /// A JSON list of arguments.
+    examples: Option<String>,
 }
 
 impl ToolDefinition {
@@ -84,6 +86,11 @@ impl ToolDefinition {
     pub fn strict(&self) -> Option<bool> {
         self.0.strict
     }
+
+    /// Examples of arguments, as a JSON list.
+    pub fn examples(&self) -> Option<&str> {
+        self.0.examples.as_deref()
+    }
 }
 
 impl ToolDefinition {
@@ -99,7 +106,7 @@ impl ToolDefinition {
         let quoted = |text: &str| Value::from(text).to_string();
         let introduction =
             format!("\"name\":{},\"description\":{}", quoted(&spec.name), quoted(&spec.description));
-        Self(Arc::new(Told { spec, introduction, schema, letters, bytes, strict: None }))
+        Self(Arc::new(Told { spec, introduction, schema, letters, bytes, strict: None, examples: None }))
     }
 
     /// The same definition, which says whether the provider must enforce the schema.
@@ -107,6 +114,17 @@ impl ToolDefinition {
     pub fn with_strict(self, strict: Option<bool>) -> Self {
         let mut told = Arc::unwrap_or_clone(self.0);
         told.strict = strict;
+        Self(Arc::new(told))
+    }
+
+    /// The same definition with examples of arguments, a JSON list.
+    #[must_use]
+    pub fn with_examples(self, examples: String) -> Self {
+        let mut told = Arc::unwrap_or_clone(self.0);
+        told.letters =
+            CharacterCounts::of(&[&told.spec.name, &told.spec.description, &told.schema, &examples]);
+        told.bytes = told.bytes.saturating_add(examples.len());
+        told.examples = Some(examples);
         Self(Arc::new(told))
     }
 }

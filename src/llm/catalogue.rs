@@ -45,6 +45,7 @@ pub(super) fn info(model: &ModelOptions) -> Result<ModelInfo, ModelConfigError> 
         price: price(model)?,
         is_agent: model.agent,
         sees_images: model.vision,
+        takes_input_examples: false, // the router knows the provider
     })
 }
 

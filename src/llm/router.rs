@@ -94,11 +94,12 @@ impl Router {
 
 impl ModelRoute {
     fn new(model: ModelOptions, limits: &Limits, client: &Arc<NetClient>) -> Result<Self, ModelConfigError> {
-        let info = catalogue::info(&model)?;
         let provider = model
             .provider
             .or_else(|| guess(&model))
             .ok_or_else(|| ModelConfigError::NoUrl(model.id.clone()))?;
+        let takes_input_examples = provider == Provider::Anthropic;
+        let info = ModelInfo { takes_input_examples, ..catalogue::info(&model)? };
         let client = Arc::clone(client);
         let dialect = match provider {
             Provider::Demo => ModelDialect::Demo,

@@ -169,6 +169,8 @@ pub struct ModelInfo {
     pub is_agent: bool,
     /// Whether it reads images.
     pub sees_images: bool,
+    /// Whether its provider takes examples of arguments beside the schema of a tool.
+    pub takes_input_examples: bool,
 }
 
 impl ModelInfo {

@@ -13,7 +13,8 @@ fn change_spec(fixture: &mut Fixture, change: impl FnOnce(&mut JobSpec)) {
 
 fn function(name: &str) -> ClientFunction {
     let parameters = serde_json::json!({"type": "object"});
-    ClientFunction { name: name.into(), description: String::new(), parameters, strict: None }
+    let (description, input_examples) = (String::new(), Vec::new());
+    ClientFunction { name: name.into(), description, parameters, strict: None, input_examples }
 }
 
 #[test]

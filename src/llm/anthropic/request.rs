@@ -130,7 +130,11 @@ fn removed_tools(called: &[String]) -> Vec<Value> {
 }
 
 fn write_tool(tool: &ToolDefinition, text: &mut String) {
-    text.extend(["{", tool.introduction(), ",\"input_schema\":", tool.schema(), "}"]);
+    text.extend(["{", tool.introduction(), ",\"input_schema\":", tool.schema()]);
+    if let Some(examples) = tool.examples() {
+        text.extend([",\"input_examples\":", examples]);
+    }
+    text.push('}');
 }
 
 /// The limit of the answer and the share of it for reasoning.

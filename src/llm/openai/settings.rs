@@ -104,6 +104,7 @@ mod tests {
             description: "d".into(),
             parameters: json!({"type": "object"}),
             strict: Some(true),
+            input_examples: Vec::new(),
         }
     }
 

@@ -60,15 +60,16 @@ fn blocks(drawing: &mut Drawing) {
     let call = json!({"id": text(), "name": text(), "input": {"type": "object"}});
     drawing.component("TextBlock", block("text", json!({"text": text()}), &["text"]));
     let texts = || text_or_list(named("TextBlock"));
+    let document = block("document", document, &["source"]);
+    let found = json!({"source": text(), "title": text(), "content": texts()});
+    let found = block("search_result", found, &["source", "title", "content"]);
+    let image = block("image", json!({"source": {"anyOf": sources}}), &["source"]);
+    let parts = json!({"anyOf": [named("TextBlock"), image, document, found]});
     let result = json!({
-        "tool_use_id": text(), "content": or_null(texts()), "is_error": {"type": ["boolean", "null"]},
+        "tool_use_id": text(), "content": or_null(text_or_list(parts)), "is_error": {"type": ["boolean", "null"]},
     });
-    let user = json!([
-        named("TextBlock"),
-        block("image", json!({"source": {"anyOf": sources}}), &["source"]),
-        block("document", document, &["source"]),
-        block("tool_result", result, &["tool_use_id"]),
-    ]);
+    let user =
+        json!([named("TextBlock"), image, document, found, block("tool_result", result, &["tool_use_id"]),]);
     let assistant = json!([
         named("TextBlock"),
         block("thinking", thinking, &["thinking"]),
@@ -91,6 +92,7 @@ fn tool() -> Value {
     let custom = json!({
         "type": {"enum": ["custom", null]}, "name": function_name(128), "description": text_or_null(),
         "input_schema": {"type": "object"}, "strict": {"type": ["boolean", "null"]},
+        "input_examples": {"type": ["array", "null"], "items": {"type": "object"}},
     });
     let hosted = json!({
         "type": {"type": "string", "pattern": "^(web_search|code_execution|bash)_"}, "name": function_name(128),

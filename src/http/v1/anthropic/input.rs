@@ -128,9 +128,13 @@ impl MessageReader<'_> {
             match kind(&block) {
                 "text" => parts.text("\n\n", &text_of(&path, &block, "text")?),
                 "document" => attachments.push(document(&path, &block)?),
+                "search_result" => attachments.push(search_result(&path, &block)?),
                 "image" => parts.image(image_of(&path, &block, self.limits)?),
                 "tool_result" => self.result(&path, &block, &mut result_images)?,
-                _ => return Err(refused(&path, &block, "text, image, document or tool_result")),
+                _ => {
+                    let known = "text, image, document, search_result or tool_result";
+                    return Err(refused(&path, &block, known));
+                }
             }
         }
         self.messages.extend(result_images.take());
@@ -165,7 +169,8 @@ impl MessageReader<'_> {
                 for (path, block) in Vec::<(String, Value)>::into_iter(pictures) {
                     images.add(&name, vec![image_of(&path, &block, self.limits)?]);
                 }
-                joined(others, "text or image")?
+                let texts = others.iter().map(|(path, block)| result_text(path, block));
+                texts.collect::<Result<Vec<_>, _>>()?.join("\n\n")
             }
         };
         let has_failed = member::optional_flag(path, block, "is_error")?.unwrap_or(false);
@@ -214,19 +219,24 @@ fn blocks(path: &str, content: Value) -> Result<Vec<(String, Value)>, ApiError> 
 
 /// A content that may hold texts alone.
 fn texts(path: &str, content: Value) -> Result<String, ApiError> {
-    joined(blocks(path, content)?, "text")
-}
-
-/// The texts of blocks; `known` says which types may stand among them.
-fn joined(blocks: Vec<(String, Value)>, known: &str) -> Result<String, ApiError> {
     let mut all = Vec::new();
-    for (path, block) in blocks {
+    for (path, block) in blocks(path, content)? {
         if kind(&block) != "text" {
-            return Err(refused(&path, &block, known));
+            return Err(refused(&path, &block, "text"));
         }
         all.push(text_of(&path, &block, "text")?);
     }
     Ok(all.join("\n\n"))
+}
+
+/// The text of a block of a result.
+fn result_text(path: &str, block: &Value) -> Result<String, ApiError> {
+    match kind(block) {
+        "text" => text_of(path, block, "text"),
+        "document" => Ok(document(path, block)?.block()),
+        "search_result" => Ok(search_result(path, block)?.block()),
+        _ => Err(refused(path, block, "text, image, document or search_result")),
+    }
 }
 
 fn kind(block: &Value) -> &str {
@@ -264,6 +274,16 @@ fn document(path: &str, block: &Value) -> Result<Attachment, ApiError> {
     };
     let name = optional("title")?.unwrap_or("document").to_owned();
     Ok(Attachment { name, extension: String::new(), content })
+}
+
+/// A result of a search, as an attached file that begins with its source.
+fn search_result(path: &str, block: &Value) -> Result<Attachment, ApiError> {
+    check_fields(path, block, &["source", "title", "content"])?;
+    let (source, title) = (member::text(path, block, "source")?, member::text(path, block, "title")?);
+    let content = block.get("content").cloned().unwrap_or_default();
+    let text = texts(&format!("{path}.content"), content)?;
+    let name = if title.is_empty() { "search result" } else { title }.to_owned();
+    Ok(Attachment { name, extension: String::new(), content: format!("(source: {source})\n\n{text}") })
 }
 
 fn image_of(path: &str, block: &Value, limits: &Limits) -> Result<Image, ApiError> {

@@ -256,6 +256,7 @@ impl MessagesRequest {
         };
         let mut spec = job.with_messages(messages, app, user).map_err(JobHeaders::name)?;
         check_names((&offered.functions, offered.mode.as_ref()), (&spec.tools, &spec.model), app)?;
+        tools::check_examples(&offered.functions, &spec.model, app)?;
         spec.priority = headers.priority.unwrap_or(spec.priority);
         let final_text_only = settings.response_format.is_some() && !is_plain;
         // What was streamed cannot be taken back.

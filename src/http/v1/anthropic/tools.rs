@@ -96,14 +96,37 @@ fn function(path: &str, name: String, tool: &Value) -> Result<ClientFunction, Ap
     let is_neutral = |field: &str, value: &Value| match field {
         "defer_loading" => value == false,
         "allowed_callers" => *value == json!(["direct"]),
-        "input_examples" => value.as_array().is_some_and(Vec::is_empty),
         _ => false,
     };
-    check_fields(path, tool, &["description", "input_schema", "strict"], is_neutral)?;
+    check_fields(path, tool, &["description", "input_schema", "strict", "input_examples"], is_neutral)?;
     let parameters = Value::Object(member::object(path, tool, "input_schema")?.clone());
     let description = member::optional_text(path, tool, "description")?.unwrap_or_default().to_owned();
     let strict = member::optional_flag(path, tool, "strict")?;
-    Ok(ClientFunction { name, description, parameters, strict })
+    let input_examples = member::list(path, tool, "input_examples")?.to_vec();
+    for (index, example) in input_examples.iter().enumerate() {
+        member::check_object(&format!("{path}.input_examples[{index}]"), example)?;
+    }
+    Ok(ClientFunction { name, description, parameters, strict, input_examples })
+}
+
+/// Fails at examples that the model's provider does not take.
+pub(super) fn check_examples(
+    functions: &[ClientFunction],
+    model: &str,
+    app: &AppDependencies,
+) -> Result<(), ApiError> {
+    let Some(function) = functions.iter().find(|function| !function.input_examples.is_empty()) else {
+        return Ok(());
+    };
+    if app.model.model(model).is_some_and(|model| model.takes_input_examples) {
+        return Ok(());
+    }
+    let text = format!(
+        "'input_examples' of the tool {} is not supported: the provider of {} is not Anthropic",
+        quoted(&function.name),
+        quoted(model)
+    );
+    Err(unsupported("tools.input_examples", text))
 }
 
 /// The tool of this server that stands for a tool of the provider.

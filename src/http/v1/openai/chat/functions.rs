@@ -68,7 +68,8 @@ fn function(index: usize, tool: ChatTool) -> Result<ClientFunction, ApiError> {
     };
     check_name(&name_of(index), &name, NAME_CHARS)?;
     let parameters = parameters.map_or_else(|| json!({"type": "object", "properties": {}}), Value::Object);
-    Ok(ClientFunction { name, description: description.unwrap_or_default(), parameters, strict })
+    let description = description.unwrap_or_default();
+    Ok(ClientFunction { name, description, parameters, strict, input_examples: Vec::new() })
 }
 
 /// Checks the number of tools in `tools`.

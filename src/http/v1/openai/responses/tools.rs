@@ -72,7 +72,7 @@ fn function(path: &str, namespace: Option<&str>, tool: &Value) -> Result<ClientF
     let parameters = parameters.map_or_else(|| json!({"type": "object", "properties": {}}), Value::Object);
     let description = member::optional_text(path, tool, "description")?.unwrap_or_default().to_owned();
     let strict = member::optional_flag(path, tool, "strict")?;
-    Ok(ClientFunction { name, description, parameters, strict })
+    Ok(ClientFunction { name, description, parameters, strict, input_examples: Vec::new() })
 }
 
 impl OfferedTools {
