@@ -62,6 +62,7 @@ mod projects;
 mod rate_limits;
 mod readme;
 mod release;
+mod responses_custom_tools;
 mod responses_web_socket;
 mod sandbox;
 mod schedules;

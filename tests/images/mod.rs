@@ -203,12 +203,29 @@ fn p7_no_request_names_a_stored_image_by_its_digest() {
         let item = response(&part)["input"].clone();
         server.post("/v1/conversations", &json!({"items": item}));
     }
+    let part = json!({"type": "input_image", "image": named});
+    let action = json!({"command": ["ls"]});
+    for (kind, call) in [
+        ("function_call", json!({"name": "view", "arguments": "{}"})),
+        ("custom_tool_call", json!({"name": "view", "input": "x"})),
+        ("local_shell_call", json!({"action": action})),
+    ] {
+        let item = |kind: &str, mut fields: Value| {
+            (fields["type"], fields["call_id"]) = (kind.into(), "call_a".into());
+            fields
+        };
+        let result = item(&format!("{kind}_output"), json!({"output": [part]}));
+        let mut body = response(&part);
+        body["input"] = json!([{"role": "user", "content": "x"}, item(kind, call), result]);
+        let reply = server.post(RESPONSES, &body);
+        let param = "input[2].output[0]";
+        assert_eq!((reply.status, &reply.json()["error"]["param"]), (400, &json!(param)), "{}", reply.body);
+    }
     let asked = upstream.requests().split_off(1);
     assert!(asked.iter().all(|request| !request.to_string().contains("base64")), "{asked:?}");
     let file = json!({"name": "a.gif", "extension": "gif", "image": named});
     let job = json!({"input": [{"role": "user", "content": "x", "attachments": [file]}]});
     let line = json!({"custom_id": "a", "body": job}).to_string();
-    let part = json!({"type": "input_image", "image": named});
     let response_line = json!({"custom_id": "a", "url": RESPONSES, "body": response(&part)}).to_string();
     for line in [&line, &response_line] {
         assert_eq!(upload(&server, line).status, 400, "{line}");

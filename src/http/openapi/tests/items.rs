@@ -50,7 +50,12 @@ fn input_items() -> Vec<Value> {
     };
     let thoughts = json!({"type": ["array", "null"], "items": open(json!({"text": text()}), &["text"])});
     let call = json!({"call_id": text(), "name": text(), "arguments": text()});
-    let output = json!({"call_id": text(), "output": text_or_list(texts.clone())});
+    let output = || json!({"call_id": text(), "output": text_or_list(texts.clone())});
+    let custom = json!({"call_id": text(), "name": text(), "input": text()});
+    let action = open(json!({"command": {"type": "array", "items": text()}}), &["command"]);
+    let shell = json!({"call_id": text(), "action": action});
+    let shell_output =
+        json!({"id": text_or_null(), "call_id": text(), "output": text_or_list(texts.clone())});
     let run = json!({
         "id": text_or_null(), "server_label": text_or_null(), "name": text(), "arguments": text_or_null(),
         "output": text_or_null(),
@@ -60,9 +65,13 @@ fn input_items() -> Vec<Value> {
         json!({"approval_request_id": text(), "approve": {"type": "boolean"}, "reason": text_or_null()});
     vec![
         message(json!(["user"]), user),
-        message(json!(["assistant", "system", "developer"]), texts),
+        message(json!(["assistant", "system", "developer"]), texts.clone()),
         item("function_call", call, &["call_id", "name", "arguments"]),
-        item("function_call_output", output, &["call_id", "output"]),
+        item("function_call_output", output(), &["call_id", "output"]),
+        item("custom_tool_call", custom, &["call_id", "name", "input"]),
+        item("custom_tool_call_output", output(), &["call_id", "output"]),
+        item("local_shell_call", shell, &["call_id", "action"]),
+        item("local_shell_call_output", shell_output, &["output"]),
         item("reasoning", json!({"summary": thoughts, "content": thoughts}), &[]),
         item("compaction", json!({"encrypted_content": text()}), &["encrypted_content"]),
         item("code_interpreter_call", code, &[]),
@@ -97,6 +106,10 @@ fn output_items() -> Vec<Value> {
         item(
             "function_call",
             json!({"call_id": text(), "name": text(), "arguments": text(), "status": status()}),
+        ),
+        item(
+            "custom_tool_call",
+            json!({"call_id": text(), "name": text(), "input": text(), "status": status()}),
         ),
         item("mcp_approval_request", json!({"server_label": text(), "name": text(), "arguments": text()})),
         item(

@@ -164,6 +164,19 @@ fn tool() -> Value {
         }),
         &["type", "name"],
     );
+    let grammar = open(
+        json!({"type": {"const": "grammar"}, "syntax": text(), "definition": text()}),
+        &["type", "syntax", "definition"],
+    );
+    let format =
+        json!({"anyOf": [open(json!({"type": {"const": "text"}}), &["type"]), grammar, {"type": "null"}]});
+    let custom = open(
+        json!({
+            "type": {"const": "custom"}, "name": function_name(64), "description": text_or_null(),
+            "format": format,
+        }),
+        &["type", "name"],
+    );
     let names = json!({"type": "array", "items": text()});
     let filter = open(json!({"tool_names": names}), &["tool_names"]);
     let sides = json!({"always": or_null(filter.clone()), "never": or_null(filter.clone())});
@@ -175,7 +188,7 @@ fn tool() -> Value {
         }),
         &["type", "server_label"],
     );
-    json!({"anyOf": [function, open(json!({"type": hosted_type()}), &["type"]), mcp]})
+    json!({"anyOf": [function, custom, open(json!({"type": hosted_type()}), &["type"]), mcp]})
 }
 
 fn hosted_type() -> Value {
@@ -183,7 +196,7 @@ fn hosted_type() -> Value {
 }
 
 fn tool_choice() -> Value {
-    let named = open(json!({"type": {"const": "function"}, "name": text()}), &["type", "name"]);
+    let named = open(json!({"type": {"enum": ["function", "custom"]}, "name": text()}), &["type", "name"]);
     let allowed = json!({
         "type": {"const": "allowed_tools"}, "mode": {"enum": ["auto", "required", "none", null]},
         "tools": {"type": "array", "items": {"type": "object"}},

@@ -131,6 +131,15 @@ impl FunctionChoice {
     }
 }
 
+/// Whether a field of a client's tool changes nothing in `/v1/responses`.
+pub(crate) fn is_neutral(field: &str, value: &Value) -> bool {
+    match field {
+        "defer_loading" => value == false,
+        "allowed_callers" => *value == json!(["direct"]),
+        _ => false,
+    }
+}
+
 /// Fails if a function has the name of a tool that the server offers in the same request, or if the model
 /// must call what is not offered.
 pub(crate) fn check_names(

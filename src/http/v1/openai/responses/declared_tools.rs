@@ -1,6 +1,7 @@
 //! What a request says about the calls of its response: which are the client's functions, which belong to a
 //! named MCP server, and which were approved.
 
+use super::custom_tool::CUSTOM;
 use super::item::mcp_prefix;
 use super::namespace;
 use crate::domain::response_request::ResponseRequest;
@@ -18,6 +19,8 @@ pub(super) struct DeclaredTools {
     labels: Vec<String>,
     /// The namespaces of the client's functions, by the functions' names for the model.
     namespaces: HashMap<String, String>,
+    /// The client's custom tools.
+    custom: Vec<String>,
     /// The requests whose calls the response begins with.
     approved: VecDeque<String>,
 }
@@ -34,9 +37,13 @@ impl DeclaredTools {
         labels.sort_by_key(|label| std::cmp::Reverse(label.len()));
         let approved = open_responses(&request.input).map(|(_, id, _)| id.to_owned()).collect();
         let namespaces = namespace::of_functions(tools);
-        let all_functions = || named("function", "name").into_iter().chain(namespaces.keys().cloned());
+        let custom = named(CUSTOM, "name");
+        let all_functions = || {
+            let others = namespaces.keys().chain(&custom).cloned();
+            named("function", "name").into_iter().chain(others)
+        };
         let functions = (!labels.is_empty()).then(|| all_functions().collect());
-        Self { functions, labels, namespaces, approved }
+        Self { functions, labels, namespaces, custom, approved }
     }
 
     /// Whether a call that was handed to the client is one of this server's tools.
@@ -52,6 +59,11 @@ impl DeclaredTools {
     /// The namespace of the client's function with this name for the model.
     pub(super) fn namespace_of(&self, name: &str) -> Option<String> {
         self.namespaces.get(name).cloned()
+    }
+
+    /// Whether a call of the client's tool has a text in place of arguments.
+    pub(super) fn is_custom(&self, name: &str) -> bool {
+        self.custom.iter().any(|custom| custom == name)
     }
 
     /// The request for the approval of the next call, if the response goes on with it.

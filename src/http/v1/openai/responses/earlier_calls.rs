@@ -1,6 +1,7 @@
 //! Calls in a conversation whose results a client sends. Clients know calls of a job by ids that name it;
 //! what models read has the model's own ids.
 
+use super::custom_tool::RESULT;
 use crate::domain::client_call_id::ClientCallId;
 use crate::domain::event::{Event, Record};
 use crate::domain::id::{ConversationId, JobId, UserId};
@@ -69,11 +70,15 @@ impl EarlierCalls {
     }
 }
 
+/// Whether the item is the result of a call that the client answers.
+pub(super) fn is_result(item: &Value) -> bool {
+    const TYPES: [&str; 3] = ["function_call_output", RESULT, "local_shell_call_output"];
+    item.get("type").and_then(Value::as_str).is_some_and(|kind| TYPES.contains(&kind))
+}
+
 /// The ids of the calls that the items have results of.
 fn results(items: &[Value]) -> impl Iterator<Item = &str> {
-    let is_result = |item: &&Value| item.get("type").and_then(Value::as_str) == Some("function_call_output");
-    let outputs = items.iter().filter(is_result);
-    outputs.filter_map(|item| item.get("call_id")?.as_str())
+    items.iter().filter(|item| is_result(item)).filter_map(|item| item.get("call_id")?.as_str())
 }
 
 /// The calls that a job of this conversation has handed to the client.

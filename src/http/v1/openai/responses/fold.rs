@@ -3,6 +3,7 @@
 //! Each event of the log stands for a number of events of the stream that depends on the events before it
 //! alone. So a stream has the same numbers whenever and however often it is read.
 
+use super::custom_tool;
 use super::declared_tools::DeclaredTools;
 use super::item::{ItemContent, ItemStatus, OutputItem, code, summary_part, text_part};
 use super::object::{ResponseEnd, ResponseHead};
@@ -154,7 +155,7 @@ impl ResponseFold {
             Event::ToolCall { call, is_client: true, index } if self.declared.is_server_tool(&call.name) => {
                 self.approval_request(index, call);
             }
-            Event::ToolCall { call, is_client: true, index } => self.function_call(index, call),
+            Event::ToolCall { call, is_client: true, index } => self.client_call(index, call),
             Event::ToolCall { call, index, .. } => self.hosted_call(index, call),
             Event::ToolResult { id_ref, content, .. } => self.hosted_result(&id_ref, content),
             Event::StepDiscarded { index } => self.discard(index),
@@ -218,6 +219,7 @@ impl ResponseFold {
             }
             ItemContent::McpTools(_)
             | ItemContent::Function(_)
+            | ItemContent::Custom(_)
             | ItemContent::Approval(_)
             | ItemContent::Hosted { .. } => {}
         }
@@ -272,21 +274,30 @@ impl ResponseFold {
         }
     }
 
-    fn function_call(&mut self, index: u32, call: ToolCall) {
+    /// A call of the client's function or custom tool.
+    fn client_call(&mut self, index: u32, call: ToolCall) {
         self.close(ItemStatus::Completed);
         let id = ClientCallId { job: self.head.job, place: self.client_calls };
         self.client_calls = self.client_calls.saturating_add(1);
-        let arguments = call.arguments.clone();
+        let is_custom = self.declared.is_custom(&call.name);
+        let text = if is_custom { custom_tool::input(&call.arguments) } else { call.arguments.clone() };
         let empty = ToolCall { id_ref: id.to_string(), arguments: String::new(), ..call };
-        let place = self.push(index, ItemContent::Function(empty));
+        let content = if is_custom { ItemContent::Custom(empty) } else { ItemContent::Function(empty) };
+        let place = self.push(index, content);
         self.added(place);
-        if let Some(OutputItem { content: ItemContent::Function(call), .. }) = self.items.get_mut(place) {
-            call.arguments.clone_from(&arguments);
+        if let Some(item) = self.items.get_mut(place)
+            && let ItemContent::Function(call) | ItemContent::Custom(call) = &mut item.content
+        {
+            call.arguments.clone_from(&text);
         }
-        self.emit_at(place, "response.function_call_arguments.delta", json!({"delta": arguments}));
         let name = self.items.get(place).map(OutputItem::function_name);
-        let whole = json!({"arguments": arguments, "name": name});
-        self.emit_at(place, "response.function_call_arguments.done", whole);
+        let (event, whole) = if is_custom {
+            ("response.custom_tool_call_input", json!({"input": text}))
+        } else {
+            ("response.function_call_arguments", json!({"arguments": text, "name": name}))
+        };
+        self.emit_at(place, &format!("{event}.delta"), json!({"delta": text}));
+        self.emit_at(place, &format!("{event}.done"), whole);
         self.done(place, ItemStatus::Completed);
     }
 

@@ -28,7 +28,7 @@ pub(super) fn names(
     }
     let Some(name) = tool_of(path, (kind, HostedTool::of_type(kind)), app)? else {
         let text = format!(
-            "a tool of type {} is not supported: 'type' may be function, {}; the header NanoClaw-Tools offers other \
+            "a tool of type {} is not supported: 'type' may be function, custom, namespace, {}; the header NanoClaw-Tools offers other \
              tools of this server",
             quoted(kind),
             HostedTool::TYPES

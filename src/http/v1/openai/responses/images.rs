@@ -1,5 +1,6 @@
 //! Images among input items. The stored items name each by its digest; whoever reads them gets a data URL.
 
+use super::earlier_calls::is_result;
 use super::input::{self, ItemImages, is_image, named_image};
 use crate::domain::id::UserId;
 use crate::domain::image::Image;
@@ -69,11 +70,11 @@ pub(super) fn put_back<'i>(
     Ok(())
 }
 
-/// The field of an item that may hold images: of a user's message, and of a function's result.
+/// The field of an item that may hold images: of a user's message, and of a call's result.
 fn field_of(item: &Value) -> Option<&'static str> {
     match input::kind(item) {
         "message" if item.get("role").and_then(Value::as_str) == Some("user") => Some("content"),
-        "function_call_output" => Some("output"),
+        _ if is_result(item) => Some("output"),
         _ => None,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::earlier_calls::EarlierCalls;
 use super::namespace::qualified;
-use super::{compaction, declared_tools, ids, item};
+use super::{compaction, custom_tool, declared_tools, ids, item};
 use crate::domain::client_call_id::ClientCallId;
 use crate::domain::hosted_tool::HostedTool;
 use crate::domain::id::JobId;
@@ -116,7 +116,16 @@ impl MessageBuilder {
                 Ok(())
             }
             "function_call" => self.function_call(path, item),
-            "function_call_output" => self.function_result(path, item),
+            custom_tool::CALL => self.custom_call(path, item),
+            "local_shell_call" => self.shell_call(path, item),
+            "function_call_output" | custom_tool::RESULT => {
+                self.result(path, member::text(path, item, "call_id")?, item)
+            }
+            // `OpenAI` names the call in `id`, Codex in `call_id`.
+            "local_shell_call_output" => {
+                let field = if item.get("call_id").is_some() { "call_id" } else { "id" };
+                self.result(path, member::text(path, item, field)?, item)
+            }
             "compaction" => {
                 let summary = compaction::open(path, item)?;
                 self.push(Message::System { content: summary });
@@ -159,24 +168,47 @@ impl MessageBuilder {
     }
 
     fn function_call(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
-        let string = |name: &str| member::text(path, item, name).map(str::to_owned);
-        let (id_ref, name, arguments) = (string("call_id")?, string("name")?, string("arguments")?);
+        let string = |name: &str| member::text(path, item, name);
+        let (id, name, arguments) = (string("call_id")?, string("name")?, string("arguments")?);
         let namespace = member::optional_text(path, item, "namespace")?;
-        let name = namespace.map_or(name.clone(), |namespace| qualified(namespace, &name));
-        self.called.insert(id_ref.clone(), name.clone());
-        self.draft.calls.push(ToolCall { id_ref, name, arguments });
+        let name = namespace.map_or_else(|| name.to_owned(), |namespace| qualified(namespace, name));
+        self.call(id, &name, arguments.to_owned());
         Ok(())
     }
 
-    fn function_result(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
-        let id_ref = member::text(path, item, "call_id")?.to_owned();
+    fn custom_call(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
+        let input = member::text(path, item, "input")?;
+        let name = member::text(path, item, "name")?;
+        self.call(member::text(path, item, "call_id")?, name, custom_tool::arguments(input));
+        Ok(())
+    }
+
+    /// A command that the client ran for another server.
+    fn shell_call(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
+        let action = json!(member::object(path, item, "action")?);
+        let words = member::list(&format!("{path}.action"), &action, "command")?;
+        let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+        let name = HostedTool::Shell.tool().unwrap_or_default();
+        let arguments = json!({"command": words.join(" ")}).to_string();
+        self.call(member::text(path, item, "call_id")?, name, arguments);
+        Ok(())
+    }
+
+    fn call(&mut self, id: &str, name: &str, arguments: String) {
+        let (id_ref, name) = (id.to_owned(), name.to_owned());
+        self.called.insert(id_ref.clone(), name.clone());
+        self.draft.calls.push(ToolCall { id_ref, name, arguments });
+    }
+
+    fn result(&mut self, path: &str, call_id: &str, item: &Value) -> Result<(), ApiError> {
+        let id_ref = call_id.to_owned();
         let (content, images) =
             content_of(&format!("{path}.output"), item.get("output"), Some(&self.images))?;
         let (id_ref, name) = match (self.called.get(&id_ref), self.earlier.get(&id_ref)) {
             (Some(name), _) => (id_ref, name.clone()),
             (None, Some(call)) => (call.id_ref.clone(), call.name.clone()),
             (None, None) => {
-                let text = format!("no function_call before this item has the call_id {}", quoted(&id_ref));
+                let text = format!("no call before this item has the call_id {}", quoted(&id_ref));
                 return Err(ApiError::value(&format!("{path}.call_id"), text));
             }
         };
@@ -318,6 +350,10 @@ pub(super) fn with_id(mut item: Value, id: impl FnOnce(&str) -> String) -> Value
     let prefix = match kind.as_str() {
         "function_call" => "fc",
         "function_call_output" => "fco",
+        custom_tool::CALL => "ctc",
+        custom_tool::RESULT => "ctco",
+        "local_shell_call" => "lsh",
+        "local_shell_call_output" => "lsho",
         "reasoning" => "rs",
         "compaction" => "cmp",
         "mcp_approval_request" => "mcpr",

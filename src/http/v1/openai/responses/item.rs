@@ -4,7 +4,7 @@
 //! which no client runs itself.
 
 use super::ids::item_id;
-use super::namespace;
+use super::{custom_tool, namespace};
 use crate::domain::hosted_tool::HostedTool;
 use crate::domain::id::JobId;
 use crate::domain::response_request::{McpListedTool, McpToolList};
@@ -43,6 +43,8 @@ pub(super) enum ItemContent {
     McpTools(McpToolList),
     /// A call of the client's function.
     Function(ToolCall),
+    /// A call of the client's custom tool; its arguments are the input.
+    Custom(ToolCall),
     /// A call of this server's tool that the client has to approve.
     Approval(ToolCall),
     /// A call of this server's tool, and its result once there is one.
@@ -76,6 +78,7 @@ impl OutputItem {
             ItemContent::Reasoning(_) => "rs",
             ItemContent::McpTools(_) => "mcpl",
             ItemContent::Function(_) => "fc",
+            ItemContent::Custom(_) => "ctc",
             ItemContent::Approval(_) => "mcpr",
             ItemContent::Hosted { call, .. } => HostedTool::of_tool(&call.name).id_prefix(),
         };
@@ -93,9 +96,10 @@ impl OutputItem {
         match &self.content {
             ItemContent::Text(text) | ItemContent::Reasoning(text) => text,
             ItemContent::McpTools(_) => "",
-            ItemContent::Function(call) | ItemContent::Approval(call) | ItemContent::Hosted { call, .. } => {
-                &call.arguments
-            }
+            ItemContent::Function(call)
+            | ItemContent::Custom(call)
+            | ItemContent::Approval(call)
+            | ItemContent::Hosted { call, .. } => &call.arguments,
         }
     }
 
@@ -132,6 +136,10 @@ impl OutputItem {
                 }
                 item
             }
+            ItemContent::Custom(call) => json!({
+                "type": custom_tool::CALL, "id": id, "call_id": call.id_ref, "name": call.name,
+                "input": call.arguments, "status": status,
+            }),
             ItemContent::Approval(call) => {
                 let (label, name) = self.tool(call);
                 json!({

@@ -9,6 +9,7 @@ mod approval;
 mod compact;
 mod compaction;
 pub(crate) mod conversations;
+mod custom_tool;
 mod declared_tools;
 mod earlier_calls;
 mod fold;

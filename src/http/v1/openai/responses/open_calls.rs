@@ -1,6 +1,7 @@
 //! Calls whose results a request must bring: those among its items, and those that the response before has
 //! handed to the client.
 
+use super::custom_tool::{CALL, RESULT};
 use super::input;
 use crate::http::error::ApiError;
 use crate::http::request::quoted::escaped;
@@ -8,9 +9,9 @@ use serde_json::Value;
 use std::collections::HashSet;
 
 /// Types of calls, and `OpenAI`'s words for them.
-const CALLS: [(&str, &str); 1] = [("function_call", "function call")];
+const CALLS: [(&str, &str); 2] = [("function_call", "function call"), (CALL, "custom tool call")];
 /// Types of results.
-const RESULTS: [&str; 1] = ["function_call_output"];
+const RESULTS: [&str; 2] = ["function_call_output", RESULT];
 
 /// A call that the client answers.
 #[derive(Debug)]

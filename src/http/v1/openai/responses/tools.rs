@@ -1,8 +1,9 @@
 //! `tools` and `tool_choice` of a response.
 
-use super::hosted_tools;
+use super::custom_tool::CUSTOM;
 use super::item::mcp_prefix;
 use super::namespace::{NAMESPACE, qualified};
+use super::{custom_tool, hosted_tools};
 use crate::domain::hosted_tool::HostedTool;
 use crate::domain::model_settings::{CallMode, ClientFunction};
 use crate::domain::response_request::McpToolList;
@@ -46,6 +47,8 @@ pub(super) fn read(
         let kind = tool.get("type").and_then(Value::as_str);
         if kind == Some("function") {
             offered.add_function(&path, function(&path, None, tool)?)?;
+        } else if kind == Some(CUSTOM) {
+            offered.add_function(&path, custom_tool::function(&path, tool)?)?;
         } else if kind == Some(NAMESPACE) {
             offered.add_namespace(&path, tool)?;
         } else {
@@ -63,11 +66,7 @@ fn function(path: &str, namespace: Option<&str>, tool: &Value) -> Result<ClientF
     let name = member::text(path, tool, "name")?;
     let name = namespace.map_or_else(|| name.to_owned(), |namespace| qualified(namespace, name));
     functions::check_name(&format!("{path}.name"), &name, functions::NAME_CHARS)?;
-    check_tool(path, tool, &["name", "description", "parameters", "strict"], |field, value| match field {
-        "defer_loading" => value == false,
-        "allowed_callers" => *value == json!(["direct"]),
-        _ => false,
-    })?;
+    check_tool(path, tool, &["name", "description", "parameters", "strict"], functions::is_neutral)?;
     let parameters = member::optional_object(path, tool, "parameters")?.cloned();
     let parameters = parameters.map_or_else(|| json!({"type": "object", "properties": {}}), Value::Object);
     let description = member::optional_text(path, tool, "description")?.unwrap_or_default().to_owned();
@@ -122,7 +121,7 @@ impl OfferedTools {
             _ => {}
         }
         match (kind, choice.get("name").and_then(Value::as_str), choice.get("tools")) {
-            ("function", Some(name), _) => self.mode = Some(CallMode::Named(name.to_owned())),
+            ("function" | CUSTOM, Some(name), _) => self.mode = Some(CallMode::Named(name.to_owned())),
             ("allowed_tools", _, Some(Value::Array(allowed))) => {
                 self.allow(allowed);
                 match member::optional_text("tool_choice", choice, "mode")? {
@@ -140,7 +139,7 @@ impl OfferedTools {
                 self.mode = hosted(kind).map(|name| CallMode::Named(name.to_owned()));
             }
             _ => {
-                let wanted = "none, auto, required, or an object of type function or allowed_tools";
+                let wanted = "none, auto, required, or an object of type function, custom or allowed_tools";
                 let text = format!("'tool_choice' {}", must_be(wanted, choice));
                 return Err(ApiError::value("tool_choice", text));
             }
