@@ -63,6 +63,7 @@ mod rate_limits;
 mod readme;
 mod release;
 mod responses_custom_tools;
+mod responses_loaded_tools;
 mod responses_web_socket;
 mod sandbox;
 mod schedules;

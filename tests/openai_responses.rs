@@ -443,9 +443,9 @@ fn functions_in_a_namespace_are_called_by_both_names() {
         messages.any(|message| message["tool_calls"][0]["function"]["name"] == "agents__spawn"),
         "{sent}"
     );
-    let custom = json!({"type": "namespace", "name": "a", "tools": [{"type": "custom", "name": "b"}]});
+    let hosted = json!({"type": "namespace", "name": "a", "tools": [{"type": "web_search"}]});
     let refused =
-        server.post("/v1/responses", &json!({"model": "scripted", "input": "x", "tools": [custom]})).json();
+        server.post("/v1/responses", &json!({"model": "scripted", "input": "x", "tools": [hosted]})).json();
     assert_eq!(refused["error"]["param"], "tools[0].tools[0].type", "{refused}");
     // The functions of all namespaces count together.
     let namespace = |name: &str, count: usize| {

@@ -52,7 +52,10 @@ fn input_items() -> Vec<Value> {
     let call = json!({"call_id": text(), "name": text(), "arguments": text()});
     let output = || json!({"call_id": text(), "output": text_or_list(texts.clone())});
     let custom = json!({"call_id": text(), "name": text(), "input": text()});
-    let action = open(json!({"command": {"type": "array", "items": text()}}), &["command"]);
+    let tools = || json!({"tools": {"type": ["array", "null"], "items": {"type": "object"}}});
+    let mut found = tools();
+    found["call_id"] = text_or_null();
+    let action = open(json!({"command": {"type": ["array", "null"], "items": text()}}), &[]);
     let shell = json!({"call_id": text(), "action": action});
     let shell_output =
         json!({"id": text_or_null(), "call_id": text(), "output": text_or_list(texts.clone())});
@@ -70,6 +73,13 @@ fn input_items() -> Vec<Value> {
         item("function_call_output", output(), &["call_id", "output"]),
         item("custom_tool_call", custom, &["call_id", "name", "input"]),
         item("custom_tool_call_output", output(), &["call_id", "output"]),
+        item("additional_tools", tools(), &[]),
+        item(
+            "tool_search_call",
+            json!({"call_id": text_or_null(), "arguments": {"type": ["object", "null"]}}),
+            &[],
+        ),
+        item("tool_search_output", found, &[]),
         item("local_shell_call", shell, &["call_id", "action"]),
         item("local_shell_call_output", shell_output, &["output"]),
         item("reasoning", json!({"summary": thoughts, "content": thoughts}), &[]),
@@ -110,6 +120,13 @@ fn output_items() -> Vec<Value> {
         item(
             "custom_tool_call",
             json!({"call_id": text(), "name": text(), "input": text(), "status": status()}),
+        ),
+        item(
+            "tool_search_call",
+            json!({
+                "call_id": text(), "execution": {"const": "client"}, "arguments": {"type": "object"},
+                "status": status(),
+            }),
         ),
         item("mcp_approval_request", json!({"server_label": text(), "name": text(), "arguments": text()})),
         item(

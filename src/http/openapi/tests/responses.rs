@@ -177,6 +177,13 @@ fn tool() -> Value {
         }),
         &["type", "name"],
     );
+    let search = open(
+        json!({
+            "type": {"const": "tool_search"}, "execution": {"const": "client"}, "description": text_or_null(),
+            "parameters": {"type": ["object", "null"]},
+        }),
+        &["type", "execution"],
+    );
     let names = json!({"type": "array", "items": text()});
     let filter = open(json!({"tool_names": names}), &["tool_names"]);
     let sides = json!({"always": or_null(filter.clone()), "never": or_null(filter.clone())});
@@ -188,7 +195,7 @@ fn tool() -> Value {
         }),
         &["type", "server_label"],
     );
-    json!({"anyOf": [function, custom, open(json!({"type": hosted_type()}), &["type"]), mcp]})
+    json!({"anyOf": [function, custom, search, open(json!({"type": hosted_type()}), &["type"]), mcp]})
 }
 
 fn hosted_type() -> Value {

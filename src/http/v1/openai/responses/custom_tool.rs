@@ -18,10 +18,9 @@ pub(super) const RESULT: &str = "custom_tool_call_output";
 /// The parameter of the function.
 const INPUT: &str = "input";
 
-/// The function that the model sees.
-pub(super) fn function(path: &str, tool: &Value) -> Result<ClientFunction, ApiError> {
-    let name = member::text(path, tool, "name")?;
-    functions::check_name(&format!("{path}.name"), name, functions::NAME_CHARS)?;
+/// The function that the model sees under this name.
+pub(super) fn function(path: &str, name: String, tool: &Value) -> Result<ClientFunction, ApiError> {
+    functions::check_name(&format!("{path}.name"), &name, functions::NAME_CHARS)?;
     check_tool(path, tool, &["name", "description", "format"], functions::is_neutral)?;
     let mut description = member::optional_text(path, tool, "description")?.unwrap_or_default().to_owned();
     if let Some(rule) = rule(path, tool)? {
@@ -31,7 +30,6 @@ pub(super) fn function(path: &str, tool: &Value) -> Result<ClientFunction, ApiEr
         "type": "object", "properties": {INPUT: {"type": "string"}}, "required": [INPUT],
         "additionalProperties": false,
     });
-    let name = name.to_owned();
     Ok(ClientFunction { name, description, parameters, strict: None, input_examples: Vec::new() })
 }
 
@@ -84,7 +82,7 @@ mod tests {
     fn a_grammar_is_an_instruction() {
         let format = json!({"type": "grammar", "syntax": "lark", "definition": "start: \"x\""});
         let tool = json!({"type": "custom", "name": "f", "description": "d", "format": format});
-        let function = function("tools[0]", &tool).expect("supported");
+        let function = function("tools[0]", "f".to_owned(), &tool).expect("supported");
         assert_eq!(function.description, "d\n\n'input' must match this lark grammar:\n\nstart: \"x\"");
     }
 }

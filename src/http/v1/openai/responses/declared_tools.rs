@@ -2,9 +2,11 @@
 //! named MCP server, and which were approved.
 
 use super::custom_tool::CUSTOM;
-use super::item::mcp_prefix;
-use super::namespace;
+use super::item::{ItemContent, mcp_prefix};
+use super::loaded_tools::SEARCH;
+use super::{custom_tool, loaded_tools, namespace};
 use crate::domain::response_request::ResponseRequest;
+use crate::domain::tool::ToolCall;
 use crate::http::error::ApiError;
 use crate::http::request::member;
 use serde_json::Value;
@@ -19,31 +21,38 @@ pub(super) struct DeclaredTools {
     labels: Vec<String>,
     /// The namespaces of the client's functions, by the functions' names for the model.
     namespaces: HashMap<String, String>,
-    /// The client's custom tools.
+    /// The client's custom tools, by their names for the model.
     custom: Vec<String>,
+    /// Whether the client searches for tools.
+    has_search: bool,
     /// The requests whose calls the response begins with.
     approved: VecDeque<String>,
 }
 
 impl DeclaredTools {
     pub(super) fn of(request: &ResponseRequest) -> Self {
-        let tools =
+        let given =
             request.shown.get("tools").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let loaded = loaded_tools::of_items(&request.input, given);
+        let tools: Vec<&Value> = given.iter().chain(&loaded).collect();
+        let is_of = |tool: &Value, kind: &str| tool.get("type").and_then(Value::as_str) == Some(kind);
         let named = |kind: &str, field: &str| -> Vec<String> {
-            let of_kind = tools.iter().filter(|tool| tool.get("type").and_then(Value::as_str) == Some(kind));
+            let of_kind = tools.iter().filter(|tool| is_of(tool, kind));
             of_kind.filter_map(|tool| tool.get(field)?.as_str().map(str::to_owned)).collect()
         };
         let mut labels = named("mcp", "server_label");
         labels.sort_by_key(|label| std::cmp::Reverse(label.len()));
         let approved = open_responses(&request.input).map(|(_, id, _)| id.to_owned()).collect();
-        let namespaces = namespace::of_functions(tools);
-        let custom = named(CUSTOM, "name");
+        let namespaces = namespace::of_functions(&tools);
+        let has_search = tools.iter().any(|tool| is_of(tool, SEARCH));
+        let mut custom = named(CUSTOM, "name");
+        custom.extend(namespace::of_custom_tools(&tools));
         let all_functions = || {
             let others = namespaces.keys().chain(&custom).cloned();
-            named("function", "name").into_iter().chain(others)
+            named("function", "name").into_iter().chain(others).chain([SEARCH.to_owned()])
         };
         let functions = (!labels.is_empty()).then(|| all_functions().collect());
-        Self { functions, labels, namespaces, custom, approved }
+        Self { functions, labels, namespaces, custom, has_search, approved }
     }
 
     /// Whether a call that was handed to the client is one of this server's tools.
@@ -61,9 +70,16 @@ impl DeclaredTools {
         self.namespaces.get(name).cloned()
     }
 
-    /// Whether a call of the client's tool has a text in place of arguments.
-    pub(super) fn is_custom(&self, name: &str) -> bool {
-        self.custom.iter().any(|custom| custom == name)
+    /// The content of the item of a call that the client answers.
+    pub(super) fn client_call(&self, call: ToolCall) -> ItemContent {
+        if self.custom.contains(&call.name) {
+            let arguments = custom_tool::input(&call.arguments);
+            ItemContent::Custom(ToolCall { arguments, ..call })
+        } else if self.has_search && call.name == SEARCH {
+            ItemContent::ToolSearch(call)
+        } else {
+            ItemContent::Function(call)
+        }
     }
 
     /// The request for the approval of the next call, if the response goes on with it.

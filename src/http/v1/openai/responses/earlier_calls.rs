@@ -1,7 +1,7 @@
 //! Calls in a conversation whose results a client sends. Clients know calls of a job by ids that name it;
 //! what models read has the model's own ids.
 
-use super::custom_tool::RESULT;
+use super::{custom_tool, loaded_tools};
 use crate::domain::client_call_id::ClientCallId;
 use crate::domain::event::{Event, Record};
 use crate::domain::id::{ConversationId, JobId, UserId};
@@ -72,7 +72,8 @@ impl EarlierCalls {
 
 /// Whether the item is the result of a call that the client answers.
 pub(super) fn is_result(item: &Value) -> bool {
-    const TYPES: [&str; 3] = ["function_call_output", RESULT, "local_shell_call_output"];
+    const TYPES: [&str; 4] =
+        ["function_call_output", custom_tool::RESULT, loaded_tools::RESULT, "local_shell_call_output"];
     item.get("type").and_then(Value::as_str).is_some_and(|kind| TYPES.contains(&kind))
 }
 

@@ -3,7 +3,6 @@
 //! Each event of the log stands for a number of events of the stream that depends on the events before it
 //! alone. So a stream has the same numbers whenever and however often it is read.
 
-use super::custom_tool;
 use super::declared_tools::DeclaredTools;
 use super::item::{ItemContent, ItemStatus, OutputItem, code, summary_part, text_part};
 use super::object::{ResponseEnd, ResponseHead};
@@ -220,6 +219,7 @@ impl ResponseFold {
             ItemContent::McpTools(_)
             | ItemContent::Function(_)
             | ItemContent::Custom(_)
+            | ItemContent::ToolSearch(_)
             | ItemContent::Approval(_)
             | ItemContent::Hosted { .. } => {}
         }
@@ -243,7 +243,7 @@ impl ResponseFold {
             ItemContent::Approval(call) | ItemContent::Hosted { call, .. } => {
                 self.declared.server_of(&call.name)
             }
-            ItemContent::Function(call) => self.declared.namespace_of(&call.name),
+            ItemContent::Function(call) | ItemContent::Custom(call) => self.declared.namespace_of(&call.name),
             _ => None,
         };
         self.items.push(OutputItem { step, place, content, status, server, is_dropped: false });
@@ -274,30 +274,29 @@ impl ResponseFold {
         }
     }
 
-    /// A call of the client's function or custom tool.
+    /// A call that the client answers.
     fn client_call(&mut self, index: u32, call: ToolCall) {
         self.close(ItemStatus::Completed);
         let id = ClientCallId { job: self.head.job, place: self.client_calls };
         self.client_calls = self.client_calls.saturating_add(1);
-        let is_custom = self.declared.is_custom(&call.name);
-        let text = if is_custom { custom_tool::input(&call.arguments) } else { call.arguments.clone() };
-        let empty = ToolCall { id_ref: id.to_string(), arguments: String::new(), ..call };
-        let content = if is_custom { ItemContent::Custom(empty) } else { ItemContent::Function(empty) };
-        let place = self.push(index, content);
+        let mut whole = self.declared.client_call(ToolCall { id_ref: id.to_string(), ..call });
+        let text = whole.set_arguments(String::new());
+        let place = self.push(index, whole);
         self.added(place);
-        if let Some(item) = self.items.get_mut(place)
-            && let ItemContent::Function(call) | ItemContent::Custom(call) = &mut item.content
-        {
-            call.arguments.clone_from(&text);
-        }
-        let name = self.items.get(place).map(OutputItem::function_name);
-        let (event, whole) = if is_custom {
-            ("response.custom_tool_call_input", json!({"input": text}))
-        } else {
-            ("response.function_call_arguments", json!({"arguments": text, "name": name}))
+        let Some(item) = self.items.get_mut(place) else { return };
+        item.content.set_arguments(text.clone());
+        let argument_events = match &item.content {
+            ItemContent::Function(_) => {
+                let whole = json!({"arguments": text, "name": item.function_name()});
+                Some(("response.function_call_arguments", whole))
+            }
+            ItemContent::Custom(_) => Some(("response.custom_tool_call_input", json!({"input": text}))),
+            _ => None,
         };
-        self.emit_at(place, &format!("{event}.delta"), json!({"delta": text}));
-        self.emit_at(place, &format!("{event}.done"), whole);
+        if let Some((event, whole)) = argument_events {
+            self.emit_at(place, &format!("{event}.delta"), json!({"delta": text}));
+            self.emit_at(place, &format!("{event}.done"), whole);
+        }
         self.done(place, ItemStatus::Completed);
     }
 

@@ -51,7 +51,8 @@ fn is_neutral(field: &str, value: &Value) -> bool {
         "search_context_size" => true,
         // A search reads a search engine's index, never the pages.
         "external_web_access" => value.is_boolean(),
-        "search_content_types" => *value == json!(["text"]),
+        // Results are texts, also for clients that take images.
+        "search_content_types" => value.as_array().is_some_and(|types| types.contains(&json!("text"))),
         "filters" => has_only(&[]),
         "user_location" => has_only(&["type"]),
         "container" => {

@@ -1,8 +1,8 @@
 //! Input items and the messages that the model gets of them.
 
 use super::earlier_calls::EarlierCalls;
-use super::namespace::qualified;
-use super::{compaction, custom_tool, declared_tools, ids, item};
+use super::namespace::name_for_model;
+use super::{compaction, custom_tool, declared_tools, ids, item, loaded_tools};
 use crate::domain::client_call_id::ClientCallId;
 use crate::domain::hosted_tool::HostedTool;
 use crate::domain::id::JobId;
@@ -118,6 +118,8 @@ impl MessageBuilder {
             "function_call" => self.function_call(path, item),
             custom_tool::CALL => self.custom_call(path, item),
             "local_shell_call" => self.shell_call(path, item),
+            loaded_tools::CALL => self.search_call(path, item),
+            loaded_tools::RESULT => self.search_result(path, item),
             "function_call_output" | custom_tool::RESULT => {
                 self.result(path, member::text(path, item, "call_id")?, item)
             }
@@ -134,6 +136,7 @@ impl MessageBuilder {
             // The response that goes on makes the call again; lists of tools are the server's own.
             "mcp_approval_response" => declared_tools::check_decision(path, item),
             "mcp_approval_request" | "mcp_list_tools" => Ok(()),
+            loaded_tools::ADDITIONAL => loaded_tools::check(path, item),
             "" => Err(ApiError::value(&format!("{path}.type"), format!("'{path}.type' is missing"))),
             other => {
                 let text = format!("'{path}': items of type {} are not supported", quoted(other));
@@ -169,25 +172,46 @@ impl MessageBuilder {
 
     fn function_call(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
         let string = |name: &str| member::text(path, item, name);
-        let (id, name, arguments) = (string("call_id")?, string("name")?, string("arguments")?);
-        let namespace = member::optional_text(path, item, "namespace")?;
-        let name = namespace.map_or_else(|| name.to_owned(), |namespace| qualified(namespace, name));
+        let (id, arguments) = (string("call_id")?, string("arguments")?);
+        let name = name_in_item(path, item)?;
         self.call(id, &name, arguments.to_owned());
         Ok(())
     }
 
     fn custom_call(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
         let input = member::text(path, item, "input")?;
-        let name = member::text(path, item, "name")?;
-        self.call(member::text(path, item, "call_id")?, name, custom_tool::arguments(input));
+        let name = name_in_item(path, item)?;
+        self.call(member::text(path, item, "call_id")?, &name, custom_tool::arguments(input));
         Ok(())
+    }
+
+    /// A search for tools. One that the other server ran has no id.
+    fn search_call(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
+        let arguments = member::optional_object(path, item, "arguments")?.cloned().unwrap_or_default();
+        if let Some(id) = member::optional_text(path, item, "call_id")? {
+            self.call(id, loaded_tools::SEARCH, Value::Object(arguments).to_string());
+        }
+        Ok(())
+    }
+
+    fn search_result(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
+        loaded_tools::check(path, item)?;
+        match member::optional_text(path, item, "call_id")? {
+            Some(id) => self.answer(path, id, (loaded_tools::found(item), Vec::new())),
+            None => Ok(()),
+        }
     }
 
     /// A command that the client ran for another server.
     fn shell_call(&mut self, path: &str, item: &Value) -> Result<(), ApiError> {
         let action = json!(member::object(path, item, "action")?);
-        let words = member::list(&format!("{path}.action"), &action, "command")?;
-        let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+        let path_of_action = format!("{path}.action");
+        let words = member::list(&path_of_action, &action, "command")?;
+        let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
+        let Some(words) = words else {
+            let path = format!("{path_of_action}.command");
+            return Err(ApiError::value(&path, format!("'{path}' must be a list of strings")));
+        };
         let name = HostedTool::Shell.tool().unwrap_or_default();
         let arguments = json!({"command": words.join(" ")}).to_string();
         self.call(member::text(path, item, "call_id")?, name, arguments);
@@ -201,9 +225,17 @@ impl MessageBuilder {
     }
 
     fn result(&mut self, path: &str, call_id: &str, item: &Value) -> Result<(), ApiError> {
+        let output = content_of(&format!("{path}.output"), item.get("output"), Some(&self.images))?;
+        self.answer(path, call_id, output)
+    }
+
+    fn answer(
+        &mut self,
+        path: &str,
+        call_id: &str,
+        (content, images): (String, Vec<Image>),
+    ) -> Result<(), ApiError> {
         let id_ref = call_id.to_owned();
-        let (content, images) =
-            content_of(&format!("{path}.output"), item.get("output"), Some(&self.images))?;
         let (id_ref, name) = match (self.called.get(&id_ref), self.earlier.get(&id_ref)) {
             (Some(name), _) => (id_ref, name.clone()),
             (None, Some(call)) => (call.id_ref.clone(), call.name.clone()),
@@ -270,6 +302,12 @@ impl MessageBuilder {
             self.messages.push(Message::Assistant { content, thinking, tool_calls: calls, echo: None });
         }
     }
+}
+
+/// The name for the model of the client's tool that an item calls.
+fn name_in_item(path: &str, item: &Value) -> Result<String, ApiError> {
+    let namespace = member::optional_text(path, item, "namespace")?;
+    Ok(name_for_model(namespace, member::text(path, item, "name")?))
 }
 
 /// Whether a part of a content is an image.
@@ -352,6 +390,9 @@ pub(super) fn with_id(mut item: Value, id: impl FnOnce(&str) -> String) -> Value
         "function_call_output" => "fco",
         custom_tool::CALL => "ctc",
         custom_tool::RESULT => "ctco",
+        loaded_tools::ADDITIONAL => "at",
+        loaded_tools::CALL => "tsc",
+        loaded_tools::RESULT => "tso",
         "local_shell_call" => "lsh",
         "local_shell_call_output" => "lsho",
         "reasoning" => "rs",
@@ -372,7 +413,8 @@ pub(super) fn with_id(mut item: Value, id: impl FnOnce(&str) -> String) -> Value
         map.insert("content".to_owned(), json!([part]));
     }
     map.insert("id".to_owned(), id(prefix).into());
-    let has_no_status = matches!(kind.as_str(), "reasoning" | "compaction" | "mcp_list_tools");
+    let has_no_status =
+        matches!(kind.as_str(), "reasoning" | "compaction" | "mcp_list_tools" | loaded_tools::ADDITIONAL);
     if !has_no_status && !kind.starts_with("mcp_approval") {
         map.entry("status").or_insert_with(|| "completed".into());
     }

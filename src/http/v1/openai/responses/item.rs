@@ -4,7 +4,7 @@
 //! which no client runs itself.
 
 use super::ids::item_id;
-use super::{custom_tool, namespace};
+use super::{custom_tool, loaded_tools, namespace};
 use crate::domain::hosted_tool::HostedTool;
 use crate::domain::id::JobId;
 use crate::domain::response_request::{McpListedTool, McpToolList};
@@ -45,6 +45,8 @@ pub(super) enum ItemContent {
     Function(ToolCall),
     /// A call of the client's custom tool; its arguments are the input.
     Custom(ToolCall),
+    /// A call of the client's search for tools.
+    ToolSearch(ToolCall),
     /// A call of this server's tool that the client has to approve.
     Approval(ToolCall),
     /// A call of this server's tool, and its result once there is one.
@@ -54,6 +56,18 @@ pub(super) enum ItemContent {
         /// The request for its approval.
         request: Option<String>,
     },
+}
+
+impl ItemContent {
+    /// Sets the arguments of a call that the client answers, and returns those before.
+    pub(super) fn set_arguments(&mut self, arguments: String) -> String {
+        match self {
+            Self::Function(call) | Self::Custom(call) | Self::ToolSearch(call) => {
+                std::mem::replace(&mut call.arguments, arguments)
+            }
+            _ => String::new(),
+        }
+    }
 }
 
 /// An item.
@@ -79,6 +93,7 @@ impl OutputItem {
             ItemContent::McpTools(_) => "mcpl",
             ItemContent::Function(_) => "fc",
             ItemContent::Custom(_) => "ctc",
+            ItemContent::ToolSearch(_) => "tsc",
             ItemContent::Approval(_) => "mcpr",
             ItemContent::Hosted { call, .. } => HostedTool::of_tool(&call.name).id_prefix(),
         };
@@ -87,7 +102,7 @@ impl OutputItem {
 
     /// The name that the client gave its function.
     pub(super) fn function_name(&self) -> &str {
-        let ItemContent::Function(call) = &self.content else { return "" };
+        let (ItemContent::Function(call) | ItemContent::Custom(call)) = &self.content else { return "" };
         self.server.as_deref().map_or(&call.name, |namespace| namespace::own_name(namespace, &call.name))
     }
 
@@ -98,6 +113,7 @@ impl OutputItem {
             ItemContent::McpTools(_) => "",
             ItemContent::Function(call)
             | ItemContent::Custom(call)
+            | ItemContent::ToolSearch(call)
             | ItemContent::Approval(call)
             | ItemContent::Hosted { call, .. } => &call.arguments,
         }
@@ -131,14 +147,20 @@ impl OutputItem {
                     "type": "function_call", "id": id, "call_id": call.id_ref, "name": self.function_name(),
                     "arguments": call.arguments, "status": status,
                 });
-                if let (Value::Object(map), Some(namespace)) = (&mut item, &self.server) {
-                    map.insert("namespace".to_owned(), json!(namespace));
-                }
+                self.add_namespace(&mut item);
                 item
             }
-            ItemContent::Custom(call) => json!({
-                "type": custom_tool::CALL, "id": id, "call_id": call.id_ref, "name": call.name,
-                "input": call.arguments, "status": status,
+            ItemContent::Custom(call) => {
+                let mut item = json!({
+                    "type": custom_tool::CALL, "id": id, "call_id": call.id_ref, "name": self.function_name(),
+                    "input": call.arguments, "status": status,
+                });
+                self.add_namespace(&mut item);
+                item
+            }
+            ItemContent::ToolSearch(call) => json!({
+                "type": loaded_tools::CALL, "id": id, "call_id": call.id_ref, "execution": "client",
+                "arguments": ToolCall::object_of(&call.arguments), "status": status,
             }),
             ItemContent::Approval(call) => {
                 let (label, name) = self.tool(call);
@@ -158,6 +180,12 @@ impl OutputItem {
                 }
                 item
             }
+        }
+    }
+
+    fn add_namespace(&self, item: &mut Value) {
+        if let (Value::Object(map), Some(namespace)) = (item, &self.server) {
+            map.insert("namespace".to_owned(), json!(namespace));
         }
     }
 

@@ -20,6 +20,7 @@ mod images;
 mod input;
 mod item;
 mod item_page;
+mod loaded_tools;
 mod mcp_lists;
 mod namespace;
 mod object;

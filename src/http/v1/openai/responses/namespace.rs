@@ -1,5 +1,6 @@
 //! Groups of the client's functions. The model sees a function by both names.
 
+use super::custom_tool::CUSTOM;
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -7,8 +8,13 @@ use std::collections::HashMap;
 pub(super) const NAMESPACE: &str = "namespace";
 
 /// A function's name for the model.
-pub(super) fn qualified(namespace: &str, name: &str) -> String {
+fn qualified(namespace: &str, name: &str) -> String {
     format!("{namespace}__{name}")
+}
+
+/// The name for the model of a function that may be in a namespace.
+pub(super) fn name_for_model(namespace: Option<&str>, name: &str) -> String {
+    namespace.map_or_else(|| name.to_owned(), |namespace| qualified(namespace, name))
 }
 
 /// The name that the client gave a function of the namespace.
@@ -17,15 +23,25 @@ pub(super) fn own_name<'n>(namespace: &str, qualified_name: &'n str) -> &'n str 
 }
 
 /// The namespaces of functions, by the functions' names for the model.
-pub(super) fn of_functions(tools: &[Value]) -> HashMap<String, String> {
-    let text = |tool: &Value, field: &str| tool.get(field).and_then(Value::as_str).map(str::to_owned);
-    let mut found = HashMap::new();
-    for tool in tools.iter().filter(|tool| text(tool, "type").as_deref() == Some(NAMESPACE)) {
-        let Some(namespace) = text(tool, "name") else { continue };
-        let inner = tool.get("tools").and_then(Value::as_array).into_iter().flatten();
-        for name in inner.filter_map(|tool| text(tool, "name")) {
-            found.insert(qualified(&namespace, &name), namespace.clone());
-        }
+pub(super) fn of_functions(tools: &[&Value]) -> HashMap<String, String> {
+    inner(tools).map(|(namespace, _, name)| (qualified(namespace, name), namespace.to_owned())).collect()
+}
+
+/// The custom tools in namespaces, by their names for the model.
+pub(super) fn of_custom_tools(tools: &[&Value]) -> Vec<String> {
+    let custom = inner(tools).filter(|(_, kind, _)| *kind == CUSTOM);
+    custom.map(|(namespace, _, name)| qualified(namespace, name)).collect()
+}
+
+/// The tools in namespaces: namespace, type, name.
+fn inner<'t>(tools: &'t [&Value]) -> impl Iterator<Item = (&'t str, &'t str, &'t str)> {
+    fn text<'v>(tool: &'v Value, field: &str) -> Option<&'v str> {
+        tool.get(field)?.as_str()
     }
-    found
+    let namespaces = tools.iter().filter(|tool| text(tool, "type") == Some(NAMESPACE));
+    namespaces.filter_map(|tool| Some((text(tool, "name")?, tool.get("tools")?.as_array()?))).flat_map(
+        |(namespace, tools)| {
+            tools.iter().filter_map(move |tool| Some((namespace, text(tool, "type")?, text(tool, "name")?)))
+        },
+    )
 }

@@ -1,17 +1,20 @@
 //! Calls whose results a request must bring: those among its items, and those that the response before has
 //! handed to the client.
 
-use super::custom_tool::{CALL, RESULT};
-use super::input;
+use super::{custom_tool, input, loaded_tools};
 use crate::http::error::ApiError;
 use crate::http::request::quoted::escaped;
 use serde_json::Value;
 use std::collections::HashSet;
 
 /// Types of calls, and `OpenAI`'s words for them.
-const CALLS: [(&str, &str); 2] = [("function_call", "function call"), (CALL, "custom tool call")];
+const CALLS: [(&str, &str); 3] = [
+    ("function_call", "function call"),
+    (custom_tool::CALL, "custom tool call"),
+    (loaded_tools::CALL, "tool search call"),
+];
 /// Types of results.
-const RESULTS: [&str; 2] = ["function_call_output", RESULT];
+const RESULTS: [&str; 3] = ["function_call_output", custom_tool::RESULT, loaded_tools::RESULT];
 
 /// A call that the client answers.
 #[derive(Debug)]

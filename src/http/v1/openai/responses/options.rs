@@ -67,6 +67,9 @@ pub(super) struct ReasoningOptions {
     pub(super) effort: Option<ReasoningEffort>,
     summary: Option<SummaryLength>,
     generate_summary: Option<SummaryLength>,
+    /// Accepted and unused: which turns' reasoning the model reads is its provider's matter.
+    #[serde(rename = "context")]
+    _context: Option<String>,
 }
 
 #[cfg_attr(test, derive(schemars::JsonSchema))]

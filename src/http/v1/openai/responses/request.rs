@@ -6,7 +6,7 @@ use super::input::{self, MessageBuilder};
 use super::mcp_lists::Continued;
 use super::open_calls::ClientCall;
 use super::tools::{self, OfferedTools};
-use super::{approval, history, open_calls, options};
+use super::{approval, history, loaded_tools, open_calls, options};
 use crate::domain::handed_approvals::HandedApprovals;
 use crate::domain::hosted_tool::HostedTool;
 use crate::domain::id::{ConversationId, JobId, UserId};
@@ -174,7 +174,7 @@ impl ResponsesRequest {
         }
         let model = required_model(self.model.take())?;
         let tools = self.tools.take().unwrap_or_default();
-        let offered = tools::read(&tools, self.tool_choice.as_ref(), app)?;
+        let offered = self.read_tools(&tools, app)?;
         let settings = self.settings(&offered)?;
         let shown = self.shown(&tools, (is_stored, is_background));
         let conversation_id = self.conversation_id(app, user)?;
@@ -226,9 +226,16 @@ impl ResponsesRequest {
     /// What the model may call. Fails at a field that `POST /v1/responses` would refuse.
     pub(super) fn offered(&self, app: &AppDependencies) -> Result<OfferedTools, ApiError> {
         self.check()?;
-        let offered = tools::read(self.tools.as_deref().unwrap_or_default(), self.tool_choice.as_ref(), app)?;
+        let offered = self.read_tools(self.tools.as_deref().unwrap_or_default(), app)?;
         self.settings(&offered)?;
         Ok(offered)
+    }
+
+    /// What the model may call of these tools, and of those that the input brings.
+    fn read_tools(&self, tools: &[Value], app: &AppDependencies) -> Result<OfferedTools, ApiError> {
+        let items = self.input.as_ref().and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let loaded = loaded_tools::of_items(items, tools);
+        tools::read((tools, &loaded), self.tool_choice.as_ref(), app)
     }
 
     fn check(&self) -> Result<(), ApiError> {

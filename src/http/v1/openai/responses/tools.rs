@@ -2,8 +2,9 @@
 
 use super::custom_tool::CUSTOM;
 use super::item::mcp_prefix;
-use super::namespace::{NAMESPACE, qualified};
-use super::{custom_tool, hosted_tools};
+use super::loaded_tools::SEARCH;
+use super::namespace::{NAMESPACE, name_for_model};
+use super::{custom_tool, hosted_tools, loaded_tools};
 use crate::domain::hosted_tool::HostedTool;
 use crate::domain::model_settings::{CallMode, ClientFunction};
 use crate::domain::response_request::McpToolList;
@@ -35,20 +36,24 @@ pub(super) struct OfferedTools {
 
 /// Reads both fields.
 pub(super) fn read(
-    tools: &[Value],
+    (tools, loaded): (&[Value], &[Value]),
     choice: Option<&Value>,
     app: &AppDependencies,
 ) -> Result<OfferedTools, ApiError> {
     functions::check_number(tools)?;
+    functions::check_number(loaded)?;
     let mut offered = OfferedTools::default();
-    for (index, tool) in tools.iter().enumerate() {
-        let path = format!("tools[{index}]");
+    let given = tools.iter().enumerate().map(|(index, tool)| (format!("tools[{index}]"), tool));
+    let loaded = loaded.iter().map(|tool| ("input.tools".to_owned(), tool));
+    for (path, tool) in given.chain(loaded) {
         member::check_object(&path, tool)?;
         let kind = tool.get("type").and_then(Value::as_str);
         if kind == Some("function") {
             offered.add_function(&path, function(&path, None, tool)?)?;
         } else if kind == Some(CUSTOM) {
-            offered.add_function(&path, custom_tool::function(&path, tool)?)?;
+            offered.add_function(&path, custom(&path, None, tool)?)?;
+        } else if kind == Some(SEARCH) {
+            offered.add_function(&path, loaded_tools::search(&path, tool)?)?;
         } else if kind == Some(NAMESPACE) {
             offered.add_namespace(&path, tool)?;
         } else {
@@ -63,8 +68,7 @@ pub(super) fn read(
 }
 
 fn function(path: &str, namespace: Option<&str>, tool: &Value) -> Result<ClientFunction, ApiError> {
-    let name = member::text(path, tool, "name")?;
-    let name = namespace.map_or_else(|| name.to_owned(), |namespace| qualified(namespace, name));
+    let name = name_for_model(namespace, member::text(path, tool, "name")?);
     functions::check_name(&format!("{path}.name"), &name, functions::NAME_CHARS)?;
     check_tool(path, tool, &["name", "description", "parameters", "strict"], functions::is_neutral)?;
     let parameters = member::optional_object(path, tool, "parameters")?.cloned();
@@ -72,6 +76,11 @@ fn function(path: &str, namespace: Option<&str>, tool: &Value) -> Result<ClientF
     let description = member::optional_text(path, tool, "description")?.unwrap_or_default().to_owned();
     let strict = member::optional_flag(path, tool, "strict")?;
     Ok(ClientFunction { name, description, parameters, strict, input_examples: Vec::new() })
+}
+
+fn custom(path: &str, namespace: Option<&str>, tool: &Value) -> Result<ClientFunction, ApiError> {
+    let name = name_for_model(namespace, member::text(path, tool, "name")?);
+    custom_tool::function(path, name, tool)
 }
 
 impl OfferedTools {
@@ -94,12 +103,16 @@ impl OfferedTools {
         for (index, tool) in tools.iter().enumerate() {
             let path = format!("{path}.tools[{index}]");
             member::check_object(&path, tool)?;
-            if tool.get("type").and_then(Value::as_str) != Some("function") {
-                let text =
-                    format!("'{path}.type' must be function: a namespace holds the client's functions");
-                return Err(ApiError::value(&format!("{path}.type"), text));
-            }
-            let mut function = function(&path, Some(name), tool)?;
+            let mut function = match tool.get("type").and_then(Value::as_str) {
+                Some("function") => function(&path, Some(name), tool)?,
+                Some(CUSTOM) => custom(&path, Some(name), tool)?,
+                _ => {
+                    let text = format!(
+                        "'{path}.type' must be function or custom: a namespace holds the client's tools"
+                    );
+                    return Err(ApiError::value(&format!("{path}.type"), text));
+                }
+            };
             if !about.is_empty() {
                 function.description = format!("{about}\n\n{}", function.description);
             }
