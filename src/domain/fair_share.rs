@@ -88,6 +88,17 @@ impl<K: Copy + Eq + Hash> Holdings<K> {
     }
 }
 
+/// The rank of a ready job in the queue; the least runs first. Waiting for `ageing_ms` counts as much as one
+/// priority, so that no job waits for ever; 0 turns it off. `since_ms`: since when it has been ready, at most
+/// now.
+pub fn queue_rank(priority: u8, since_ms: u64, ageing_ms: u64) -> u64 {
+    let level = u64::from(priority);
+    match ageing_ms {
+        0 => level,
+        _ => level.saturating_mul(ageing_ms).saturating_add(since_ms),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,12 +2,19 @@
 //! projects and uploaded files.
 
 mod atomic_file;
+mod change_watches;
+mod commit_metrics;
 mod contents;
 mod damage_panic;
+mod delivery_notify;
 mod file_probe;
+mod job_removals;
+mod limits;
 pub mod options;
+mod port_error;
 mod redb;
 mod retention_age;
+mod rows;
 
 pub use self::redb::{
     LAYOUT, LayoutProbe, OpenError, RedbStore, StoreCheck, WriterLossCause, backup_closed, check,

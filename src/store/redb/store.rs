@@ -3,8 +3,13 @@
 use crate::domain::id::{JobId, UserId};
 use crate::domain::limits::Limits;
 use crate::ports::{Clock, Meter, StoreError, Ticket, Urgency};
+use crate::store::change_watches::ChangeWatches;
+use crate::store::delivery_notify::DeliveryNotify;
+use crate::store::job_removals::JobRemovals;
+use crate::store::limits::StoreLimits;
 use crate::store::mark_store;
 use crate::store::options::StoreOptions;
+use crate::store::port_error::PortError;
 use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::QUARANTINE;
@@ -16,16 +21,13 @@ use crate::store::redb::file::watermark::DiskLimits;
 use crate::store::redb::file::{compaction, migration};
 use crate::store::redb::retention::clock_trust::{ClockReading, ClockTrust};
 use crate::store::redb::volatile::table::VolatileJobs;
-use crate::store::redb::writer::change_watches::ChangeWatches;
-use crate::store::redb::writer::delivery_notify::DeliveryNotify;
 use crate::store::redb::writer::group::WriterRequest;
-use crate::store::redb::writer::job_removals::JobRemovals;
 use crate::store::redb::writer::linger::Linger;
 use crate::store::redb::writer::shared::{StoreShared, WriteBacklog, WriterLoss, WriterLossCause};
 use crate::store::redb::writer::thread::WriterThread;
-use crate::store::redb::writer::transaction::{StoreLimits, Transaction};
+use crate::store::redb::writer::transaction::Transaction;
 use crate::store::redb::writer::waiting_claims::WaitingClaims;
-use crate::store::redb::writer::write::{PortError, WriteOptions, queued_write};
+use crate::store::redb::writer::write::{WriteOptions, queued_write};
 use redb::StorageBackend;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -280,27 +282,6 @@ fn open_handle(
 impl Drop for RedbStore {
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-impl StoreLimits {
-    fn new(limits: &Limits, options: &StoreOptions) -> Self {
-        Self {
-            queue_jobs: limits.queue_jobs,
-            crashes: limits.crashes,
-            history_bytes: limits.history_bytes,
-            accounts: limits.accounts,
-            conversations: limits.conversations,
-            user_files: limits.user_files,
-            user_files_bytes: limits.user_files_bytes,
-            files_ms: options.retention.files.age_ms(),
-            model_schedules: limits.model_schedules,
-            model_schedule_tokens: limits.model_schedule_tokens,
-            has_quotas: options.has_quotas,
-            ageing_ms: limits.queue_ageing_s.saturating_mul(1_000),
-            idempotency_ms: limits.idempotency_s.saturating_mul(1_000),
-            share: options.share,
-        }
     }
 }
 

@@ -4,14 +4,15 @@ use crate::domain::id::{ConversationId, UserId};
 use crate::domain::usage::{GroupUsage, LargestGroups, Usage};
 use crate::ports::{StoreError, TitledConversation, UsageGroups};
 use crate::store::redb::accounts::hourly_usage::user_from;
-use crate::store::redb::accounts::usage::{ConversationDayRow, day_number, lines};
+use crate::store::redb::accounts::usage::lines;
 use crate::store::redb::codec::keys::conversations::{
     TurnBytes, TurnKey, all_of, conversation_key, key_parts,
 };
 use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::tables::{CONVERSATION_USAGE, CONVERSATIONS, USAGE};
 use crate::store::redb::codec::values;
-use crate::store::redb::conversations::row::ConversationRow;
+use crate::store::rows::conversation::ConversationRow;
+use crate::store::rows::usage::{ConversationDayRow, day_number};
 
 /// The usage of one user, or of all.
 pub(crate) fn by_user(

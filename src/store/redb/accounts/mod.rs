@@ -4,11 +4,12 @@ use crate::domain::id::{ConversationId, UserId};
 use crate::domain::usage::{Usage, UsageByModel};
 use crate::ports::{Accounts, DayUsage, HourUsage, StoreError, Ticket, TitledConversation, UsageGroups};
 use crate::store::redb::accounts::hourly_usage::hourly_usage;
-use crate::store::redb::accounts::usage::{UsageRow, lines};
+use crate::store::redb::accounts::usage::lines;
 use crate::store::redb::codec::keys::conversations::conversation_key;
 use crate::store::redb::codec::tables::{CONVERSATION_USAGE, FILE_TOTALS, STORED_BYTES, USAGE};
 use crate::store::redb::store::RedbStore;
 use crate::store::redb::writer::write::WriteOptions;
+use crate::store::rows::usage::UsageRow;
 
 mod grouped_usage;
 mod hourly_usage;

@@ -3,36 +3,16 @@
 //! jobs. That of a conversation goes with the conversation.
 
 use crate::domain::id::{ConversationId, UserId};
-use crate::domain::usage::{Usage, UsageByModel};
+use crate::domain::usage::UsageByModel;
 use crate::ports::{ACCOUNT_DAY_MS, ACCOUNT_HOUR_MS, StoreError};
 use crate::store::redb::codec::keys::accounts::{UsageBytes, UsageKey};
 use crate::store::redb::codec::keys::conversations::{TurnKey, conversation_key};
 use crate::store::redb::codec::table::{ReadTable, ReadableTable, WriteTable};
 use crate::store::redb::codec::values;
-use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::writer::transaction::Transaction;
-use serde::{Deserialize, Serialize};
+use crate::store::rows::job::JobRow;
+use crate::store::rows::usage::{ConversationDayRow, UsageRow, day_number};
 use sha2::{Digest, Sha256};
-
-/// The usage of a conversation on a day: a row of the table `conversation_usage`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ConversationDayRow {
-    pub(crate) usage: Usage,
-    pub(crate) jobs: u64,
-}
-
-/// The number of a day, in days since 1970, in a key of the table `conversation_usage`. The whole has 0.
-pub(crate) fn day_number(day: u32) -> u64 {
-    u64::from(day).saturating_add(1)
-}
-
-/// A row of the table `usage`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct UsageRow {
-    pub(crate) model: String,
-    pub(crate) usage: Usage,
-    pub(crate) jobs: u64,
-}
 
 impl Transaction<'_> {
     /// Books the usage of an ending job that is not booked yet.

@@ -6,11 +6,11 @@ use crate::domain::id::{BatchId, JobId, UserId};
 use crate::domain::job::{BatchLine, Job, JobStatus};
 use crate::domain::webhook::WebhookSubject;
 use crate::ports::{NewWork, StoreError, WorkQuota};
-use crate::store::redb::batches::row::{BatchLineRow, BatchRow, job_id};
 use crate::store::redb::codec::keys::batches::{BatchLineKey, OwnedBatchKey};
 use crate::store::redb::codec::table::ReadableTable;
-use crate::store::redb::jobs::submit::spec_bytes;
 use crate::store::redb::writer::transaction::Transaction;
+use crate::store::rows::batch::{BatchLineRow, BatchRow, job_id};
+use crate::store::rows::weight::spec_bytes;
 
 /// Maximum weight of lines that start in one transaction, bytes; the last one may exceed it.
 const BEGIN_BYTES: usize = 4 * 1024 * 1024;

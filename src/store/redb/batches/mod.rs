@@ -9,16 +9,16 @@ use crate::ports::{
 };
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::WAITING_BATCHES;
-use crate::store::redb::jobs::submit::spec_bytes;
 use crate::store::redb::store::RedbStore;
-use crate::store::redb::writer::write::{BASE_WEIGHT, WriteOptions};
+use crate::store::redb::writer::write::WriteOptions;
+use crate::store::rows::weight::BASE_WEIGHT;
+use crate::store::rows::weight::spec_bytes;
 
 pub(crate) mod accept;
 mod files;
 pub(crate) mod lines;
 pub(crate) mod read;
 pub(crate) mod removal;
-pub(crate) mod row;
 mod waiting;
 
 impl Batches for RedbStore {

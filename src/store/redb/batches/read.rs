@@ -3,7 +3,6 @@
 use crate::domain::batch::BatchStatus;
 use crate::domain::id::{BatchId, UserId};
 use crate::ports::{BatchPage, LineOutcome, LineResult, ResultPage, StoreError};
-use crate::store::redb::batches::row::{BatchLineRow, BatchRow};
 use crate::store::redb::codec::keys::batches::{
     BatchLineBytes, BatchLineKey, OwnedBatchBytes, OwnedBatchKey,
 };
@@ -13,6 +12,7 @@ use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{BATCH_ENDED, BATCH_LINES, BATCHES, BATCHES_OWNED};
 use crate::store::redb::codec::values;
 use crate::store::redb::jobs::read;
+use crate::store::rows::batch::{BatchLineRow, BatchRow};
 use std::ops::Bound;
 
 /// The row of a batch, if there is such a batch.

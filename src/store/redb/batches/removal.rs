@@ -3,11 +3,11 @@
 
 use crate::domain::id::{BatchId, UserId};
 use crate::ports::{BatchError, StoreError};
-use crate::store::redb::batches::row::{BatchRow, job_id};
 use crate::store::redb::codec::keys::batches::{BatchBytes, BatchLineBytes, BatchLineKey, OwnedBatchKey};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::values;
 use crate::store::redb::writer::transaction::Transaction;
+use crate::store::rows::batch::{BatchRow, job_id};
 
 /// Bits of an id behind its time.
 const TIME_SHIFT: u32 = 80;

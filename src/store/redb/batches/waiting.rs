@@ -3,10 +3,10 @@
 
 use crate::domain::id::UserId;
 use crate::ports::{NewWork, QuotaRefusal, StoreError};
-use crate::store::redb::batches::row::BatchRow;
 use crate::store::redb::codec::keys::batches::{OwnedBatchBytes, OwnedBatchKey};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::writer::transaction::Transaction;
+use crate::store::rows::batch::BatchRow;
 
 /// Most batches that one transaction continues.
 const RESUMED: usize = 16;

@@ -128,7 +128,7 @@ macro_rules! tables {
 tables! {
     /// Schema version, counters, and the beat of commits that change nothing else.
     meta META: &'static str => RawBytes;
-    /// State of jobs: [`crate::store::redb::jobs::row::JobRow`].
+    /// State of jobs: [`crate::store::rows::job::JobRow`].
     jobs JOBS: &'static JobBytes => RawBytes, of job;
     /// Requests of jobs; written once.
     specs SPECS: &'static JobBytes => RawBytes, of job;
@@ -162,7 +162,7 @@ tables! {
     /// Summaries of a conversation's oldest turns: [`crate::domain::job::ConversationSummary`], under
     /// accept 0.
     summaries SUMMARIES: &'static TurnBytes => RawBytes, of user;
-    /// Conversations: [`crate::store::redb::conversations::row::ConversationRow`], under accept 0.
+    /// Conversations: [`crate::store::rows::conversation::ConversationRow`], under accept 0.
     conversations CONVERSATIONS: &'static TurnBytes => RawBytes, of user;
     /// Conversations of a user, the one that changed last first:
     /// [`crate::store::redb::codec::keys::conversations::RecentConversationKey`].
@@ -170,7 +170,7 @@ tables! {
     /// How many conversations users have: [`crate::store::redb::codec::keys::conversations::count_key`].
     conversation_counts CONVERSATION_COUNTS: &'static FairBytes => u64;
     /// Questions and answers of conversations:
-    /// [`crate::store::redb::conversations::message_pair::MessagePair`].
+    /// [`crate::store::rows::conversation::MessagePair`].
     message_pairs MESSAGE_PAIRS: &'static TurnBytes => RawBytes;
     /// Items that clients added, and deleted: [`crate::domain::conversation::StoredItems`]. What models read
     /// of them is in `turns`.
@@ -180,16 +180,16 @@ tables! {
     /// Removed conversations whose jobs still exist: the last job, and the first one. The sweeper
     /// removes those.
     removed_conversations REMOVED_CONVERSATIONS: &'static TurnBytes => u64;
-    /// Usage of users by day and model: [`crate::store::redb::accounts::usage::UsageRow`].
+    /// Usage of users by day and model: [`crate::store::rows::usage::UsageRow`].
     usage USAGE: &'static UsageBytes => RawBytes;
     /// The same by hour and model.
     usage_hours USAGE_HOURS: &'static UsageBytes => RawBytes;
     /// Cost of conversations: [`crate::domain::usage::UsageByModel`], under accept 0. By day, under numbers
-    /// of days: [`crate::store::redb::accounts::usage::ConversationDayRow`].
+    /// of days: [`crate::store::rows::usage::ConversationDayRow`].
     conversation_usage CONVERSATION_USAGE: &'static TurnBytes => RawBytes;
     /// The newest fair time of a user inside a priority.
     fair FAIR: &'static FairBytes => u64;
-    /// State of batches: [`crate::store::redb::batches::row::BatchRow`].
+    /// State of batches: [`crate::store::rows::batch::BatchRow`].
     batches BATCHES: &'static BatchBytes => RawBytes;
     /// Batches by owner.
     batches_owned BATCHES_OWNED: &'static OwnedBatchBytes => ();
@@ -197,7 +197,7 @@ tables! {
     batches_without_files BATCHES_WITHOUT_FILES: &'static OwnedBatchBytes => ();
     /// Those that wait for a quota, by owner.
     waiting_batches WAITING_BATCHES: &'static OwnedBatchBytes => ();
-    /// Their lines: [`crate::store::redb::batches::row::BatchLineRow`].
+    /// Their lines: [`crate::store::rows::batch::BatchLineRow`].
     batch_lines BATCH_LINES: &'static BatchLineBytes => RawBytes, of batch;
     /// Lines whose job has not ended.
     batch_active BATCH_ACTIVE: &'static BatchLineBytes => &'static JobBytes;

@@ -9,8 +9,9 @@ use crate::store::redb::codec::keys::conversations::{TurnBytes, conversation_key
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::values;
 use crate::store::redb::conversations::items::question_length;
-use crate::store::redb::conversations::message_pair::{ConversationRange, MessagePair};
+use crate::store::redb::conversations::message_pair::ConversationRange;
 use crate::store::redb::writer::transaction::Transaction;
+use crate::store::rows::conversation::MessagePair;
 
 impl Transaction<'_> {
     /// Deletes a message of a conversation.

@@ -17,10 +17,11 @@ use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{CONVERSATION_ITEMS, JOBS, MESSAGE_PAIRS, TURNS};
 use crate::store::redb::codec::values;
-use crate::store::redb::conversations::message_pair::{ConversationRange, MessagePair, decode_pair};
+use crate::store::redb::conversations::message_pair::{ConversationRange, decode_pair};
 use crate::store::redb::conversations::row;
-use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::writer::transaction::Transaction;
+use crate::store::rows::conversation::MessagePair;
+use crate::store::rows::job::JobRow;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

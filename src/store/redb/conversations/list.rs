@@ -8,8 +8,8 @@ use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{CONVERSATIONS, CONVERSATIONS_BY_TIME};
 use crate::store::redb::codec::values;
-use crate::store::redb::conversations::row::ConversationRow;
 use crate::store::redb::conversations::search::ConversationSearch;
+use crate::store::rows::conversation::ConversationRow;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 

@@ -3,68 +3,17 @@
 
 use crate::domain::conversation::{Conversation, TITLE_CHARS};
 use crate::domain::event::Event;
-use crate::domain::id::{AskId, ConversationId, JobId, UserId};
-use crate::domain::job::{Job, JobOutcome, JobSpec};
+use crate::domain::id::{ConversationId, UserId};
+use crate::domain::job::{JobOutcome, JobSpec};
 use crate::ports::{MessageRef, StoreError};
 use crate::store::redb::codec::keys::conversations::{TurnBytes, TurnKey};
 use crate::store::redb::codec::keys::jobs::JobBytes;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::values;
-use crate::store::redb::conversations::row::ConversationRow;
-use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::writer::transaction::Transaction;
-use serde::{Deserialize, Serialize};
-
-/// A row of the table `message_pairs`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct MessagePair {
-    pub(crate) job: JobId,
-    /// Id of the question, from the first job that had it.
-    pub(crate) ask: AskId,
-    pub(crate) ask_created_at_ms: u64,
-    pub(crate) shows_question: bool,
-    pub(crate) shows_answer: bool,
-}
-
-impl MessagePair {
-    /// The pair of a job with a new question.
-    pub(crate) fn of(job: &Job) -> Self {
-        let ask_created_at_ms = job.created_at_ms;
-        Self {
-            job: job.id,
-            ask: job.id.ask_id(),
-            ask_created_at_ms,
-            shows_question: true,
-            shows_answer: true,
-        }
-    }
-
-    /// Whether one of its messages has this id, deleted or not.
-    pub(crate) fn has(&self, message: MessageRef) -> bool {
-        match message {
-            MessageRef::Ask(ask) => self.ask == ask,
-            MessageRef::Answer(answer) => self.job == answer.job(),
-        }
-    }
-
-    /// Whether one of its messages is not deleted.
-    pub(crate) fn is_shown(&self) -> bool {
-        self.shows_question || self.shows_answer
-    }
-
-    /// Its number of messages; an answer counts once the job has ended.
-    pub(crate) fn count(&self, has_ended: bool) -> u64 {
-        u64::from(self.shows_question).saturating_add(u64::from(self.shows_answer && has_ended))
-    }
-}
-
-/// The job that a message's id names.
-pub(crate) fn job_of(message: MessageRef) -> JobId {
-    match message {
-        MessageRef::Ask(ask) => ask.job(),
-        MessageRef::Answer(answer) => answer.job(),
-    }
-}
+use crate::store::rows::conversation::ConversationRow;
+use crate::store::rows::conversation::{MessagePair, job_of};
+use crate::store::rows::job::JobRow;
 
 /// The range of a conversation's keys.
 #[derive(Debug, Clone, Copy)]

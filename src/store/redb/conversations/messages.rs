@@ -12,10 +12,11 @@ use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::tables::{CONVERSATION_ITEMS, JOBS, LOG, MESSAGE_PAIRS, SPECS, TURNS};
 use crate::store::redb::codec::values;
 use crate::store::redb::conversations::items::question_length;
-use crate::store::redb::conversations::message_pair::{ConversationRange, MessagePair, decode_pair, job_of};
+use crate::store::redb::conversations::message_pair::{ConversationRange, decode_pair};
 use crate::store::redb::conversations::row;
 use crate::store::redb::jobs::read;
-use crate::store::redb::jobs::row::JobRow;
+use crate::store::rows::conversation::{MessagePair, job_of};
+use crate::store::rows::job::JobRow;
 
 /// A page ends after so many bytes.
 const PAGE_BYTES: usize = 1024 * 1024;

@@ -11,13 +11,13 @@ use crate::ports::{
 };
 use crate::store::redb::codec::keys::conversations::conversation_key;
 use crate::store::redb::codec::tables::CONVERSATION_QUEUE;
-use crate::store::redb::conversations::row::ConversationRow;
 use crate::store::redb::jobs::background;
-use crate::store::redb::jobs::submit::spec_bytes;
 use crate::store::redb::queue::conversation_queue::unfinished;
 use crate::store::redb::store::RedbStore;
 use crate::store::redb::writer::transaction::Transaction;
 use crate::store::redb::writer::write::WriteOptions;
+use crate::store::rows::conversation::ConversationRow;
+use crate::store::rows::weight::spec_bytes;
 use std::collections::BTreeMap;
 
 pub(crate) mod delete_message;

@@ -6,9 +6,10 @@ use crate::domain::job::{Job, JobSpec};
 use crate::domain::webhook::WebhookSubject;
 use crate::ports::{ConversationError, Idempotent, MessageRef, RegenerateRequest, StoreError};
 use crate::store::redb::codec::keys::conversations::{TurnBytes, conversation_key};
-use crate::store::redb::conversations::message_pair::{ConversationRange, MessagePair};
+use crate::store::redb::conversations::message_pair::ConversationRange;
 use crate::store::redb::queue::conversation_queue::unfinished;
 use crate::store::redb::writer::transaction::Transaction;
+use crate::store::rows::conversation::MessagePair;
 
 /// Maximum number of pairs after the answer.
 const TAIL: usize = 1_000;

@@ -9,10 +9,10 @@ use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::values;
 use crate::store::redb::conversations::list::is_of;
 use crate::store::redb::conversations::message_pair::ConversationRange;
-use crate::store::redb::conversations::row::ConversationRow;
-use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::queue::conversation_queue::unfinished;
 use crate::store::redb::writer::transaction::Transaction;
+use crate::store::rows::conversation::ConversationRow;
+use crate::store::rows::job::JobRow;
 
 /// Jobs that are deleted in the transaction that removes their conversations.
 const FORGOTTEN: usize = 100;

@@ -1,54 +1,20 @@
 //! The stored row of a conversation and its position in the list of its user. A conversation has a first
 //! acceptance number; earlier jobs belong to a removed one of the same name.
 
-use crate::domain::conversation::{Conversation, ConversationSettings};
+use crate::domain::conversation::Conversation;
 use crate::domain::id::{ConversationId, UserId};
-use crate::domain::job::{Job, JobSpec};
+use crate::domain::job::JobSpec;
 use crate::ports::{NewJob, StoreError};
 use crate::store::redb::codec::keys::conversations::{RecentConversationKey, conversation_key, count_key};
 use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::CONVERSATIONS;
-use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::writer::transaction::Transaction;
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
-
-/// A row of the table `conversations`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ConversationRow {
-    pub(crate) conversation: Conversation,
-    /// Its first acceptance number. Earlier jobs belong to a removed conversation of the same name.
-    pub(crate) floor: u64,
-    /// Jobs accepted up to here may have read messages that were deleted since: no summary of theirs is kept.
-    pub(crate) edited_through: u64,
-}
+use crate::store::rows::conversation::ConversationRow;
+use crate::store::rows::job::JobRow;
+use std::collections::BTreeSet;
 
 impl ConversationRow {
-    /// A conversation that does not exist when a job names it. The job's system prompt stays the job's own:
-    /// it may be as large as an input.
-    pub(crate) fn of_job(job: &Job, id: &ConversationId, spec: &JobSpec, floor: u64) -> Self {
-        let settings = ConversationSettings {
-            model: spec.model.clone(),
-            system_prompt: String::new(),
-            temperature: spec.temperature,
-            max_tokens: spec.max_tokens,
-            thinking_enabled: spec.thinking,
-            project_id: spec.project_id,
-        };
-        let conversation = Conversation {
-            id: id.clone(),
-            user: job.user,
-            title: String::new(),
-            settings,
-            created_at_ms: job.created_at_ms,
-            updated_at_ms: job.created_at_ms,
-            message_count: 0,
-            metadata: BTreeMap::new(),
-        };
-        Self { conversation, floor, edited_through: 0 }
-    }
-
     /// Its key in the list.
     pub(crate) fn recent(&self) -> RecentConversationKey<'_> {
         let Conversation { user, updated_at_ms, id, .. } = &self.conversation;

@@ -10,8 +10,9 @@ use crate::store::redb::codec::keys::conversations::TurnBytes;
 use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::tables::{MESSAGE_PAIRS, OUTPUTS, SPECS};
 use crate::store::redb::codec::values;
-use crate::store::redb::conversations::message_pair::{ConversationRange, MessagePair, decode_pair};
-use crate::store::redb::conversations::row::ConversationRow;
+use crate::store::redb::conversations::message_pair::{ConversationRange, decode_pair};
+use crate::store::rows::conversation::ConversationRow;
+use crate::store::rows::conversation::MessagePair;
 
 /// A page ends after the conversation with which so many bytes are read.
 const PAGE_BYTES: usize = 16 * 1024 * 1024;

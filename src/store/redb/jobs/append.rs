@@ -1,9 +1,9 @@
 //! Appends to the log of a leased job. A lost lease and a terminal event are errors (P4).
 
-use crate::domain::event::{EngineMark, Event, Record};
-use crate::ports::{Fence, LeaseError, StoreError};
+use crate::domain::event::Record;
+use crate::ports::{Fence, LeaseError};
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::redb::writer::write::BASE_WEIGHT;
+use crate::store::rows::job::refuse_terminal;
 use std::sync::Arc;
 
 impl Transaction<'_> {
@@ -25,28 +25,4 @@ impl Transaction<'_> {
         self.keep(leased);
         Ok(())
     }
-}
-
-/// Refuses terminal events: only the transaction that ends a job writes them.
-pub(crate) fn refuse_terminal(records: &[Record]) -> Result<(), StoreError> {
-    let is_terminal = |record: &Record| matches!(record, Record::Event(event) if event.is_terminal());
-    if records.iter().any(is_terminal) {
-        return Err(StoreError::Corrupt("a terminal event among a job's records".to_owned()));
-    }
-    Ok(())
-}
-
-/// Approximate size of a record.
-pub(crate) fn record_bytes(record: &Record) -> usize {
-    let text = match record {
-        Record::Event(Event::Delta { text, .. }) => text.len(),
-        Record::Event(Event::ToolCall { call, .. }) => call.arguments.len(),
-        Record::Event(Event::ToolResult { content, .. } | Event::Summary { content, .. })
-        | Record::Mark(EngineMark::ToolFinished { content, .. } | EngineMark::ToolWhole { content, .. }) => {
-            content.len()
-        }
-        Record::Mark(EngineMark::ModelFinished { echo: Some(echo), .. }) => echo.parts.to_string().len(),
-        _ => 0,
-    };
-    text.saturating_add(BASE_WEIGHT / 2)
 }

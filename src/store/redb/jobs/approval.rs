@@ -1,16 +1,15 @@
 //! Jobs that wait for the approval of calls: the start of the wait, the decision, and the expiry (P7).
 
-use crate::domain::approval::{ApprovalDecision, DENIED, expired};
+use crate::domain::approval::{ApprovalDecision, expired};
 use crate::domain::event::{EngineMark, Event, FailureCode, StatusPhase};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Job, JobStatus, PendingApproval};
 use crate::domain::tool::ToolCall;
 use crate::ports::{Fence, JobChangeError, LeaseError, StoreError};
-use crate::store::redb::jobs::release::CANCELLED;
-use crate::store::redb::jobs::row::{ApprovalRecord, JobRow};
-use crate::store::redb::queue::lease::LogTail;
 use crate::store::redb::writer::transaction::Transaction;
-use std::collections::BTreeSet;
+use crate::store::rows::approval::{count_decisions, decision_mark, decision_summary, undecided_calls};
+use crate::store::rows::job::{ApprovalRecord, CANCELLED, JobRow};
+use crate::store::rows::lease::LogTail;
 use std::sync::Arc;
 
 impl Transaction<'_> {
@@ -109,57 +108,4 @@ impl Transaction<'_> {
         self.notify_event(row.id(), tail.seq);
         Ok(())
     }
-}
-
-/// Text with the numbers of approved and denied calls.
-fn count_decisions(row: &JobRow) -> (usize, usize) {
-    let decided = row.approval.as_ref().map(|record| &record.decided);
-    let approved = decided.map_or(0, |decided| decided.values().filter(|approved| **approved).count());
-    (approved, decided.map_or(0, std::collections::BTreeMap::len).saturating_sub(approved))
-}
-
-fn decision_summary((approved, denied): (usize, usize)) -> &'static str {
-    match (approved, denied) {
-        (_, 0) => "the calls were approved",
-        (0, _) => "the calls were denied",
-        _ => "some of the calls were approved, the others denied",
-    }
-}
-
-/// The waiting calls that the decision names; none if all were decided the same way before.
-fn undecided_calls(decision: &ApprovalDecision, row: &JobRow) -> Result<Vec<String>, JobChangeError> {
-    let (status, approve) = (row.job.status, decision.approve);
-    let record = row.approval.as_ref().filter(|_| !status.is_terminal());
-    let is_repeated =
-        |id_ref: &str| record.is_some_and(|record| record.decided.get(id_ref) == Some(&approve));
-    let Some(pending) = &row.job.approval else {
-        let repeats = match &decision.id_refs {
-            Some(named) => named.iter().all(|id_ref| is_repeated(id_ref)),
-            None => record.is_some_and(|record| record.decided.values().all(|decided| *decided == approve)),
-        };
-        return if repeats { Ok(Vec::new()) } else { Err(JobChangeError::WrongState { status }) };
-    };
-    let waiting = pending.id_refs();
-    let Some(named) = &decision.id_refs else { return Ok(waiting) };
-    let unknown = named.iter().find(|id_ref| !waiting.contains(id_ref) && !is_repeated(id_ref));
-    if let Some(id_ref) = unknown {
-        return Err(JobChangeError::NotPending { id_ref: id_ref.clone() });
-    }
-    Ok(waiting.into_iter().filter(|id_ref| named.contains(id_ref)).collect())
-}
-
-fn decision_mark(
-    decision: &ApprovalDecision,
-    id_refs: &[String],
-    pending: Option<&PendingApproval>,
-) -> EngineMark {
-    if decision.approve {
-        let calls = pending.iter().flat_map(|pending| &pending.calls).filter(|_| decision.is_lasting);
-        let tools: BTreeSet<&str> =
-            calls.filter(|call| id_refs.contains(&call.id_ref)).map(|call| call.name.as_str()).collect();
-        let id_refs = id_refs.to_vec();
-        return EngineMark::Approved { id_refs, always: tools.into_iter().map(str::to_owned).collect() };
-    }
-    let reason = decision.reason.clone().unwrap_or_else(|| DENIED.to_owned());
-    EngineMark::Denied { id_refs: id_refs.to_vec(), reason }
 }

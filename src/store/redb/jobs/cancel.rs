@@ -5,9 +5,9 @@ use crate::domain::event::FailureCode;
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Job, JobStatus};
 use crate::ports::{CancelReason, StoreError};
-use crate::store::redb::jobs::release::CANCELLED;
-use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::writer::transaction::Transaction;
+use crate::store::rows::job::CANCELLED;
+use crate::store::rows::job::JobRow;
 use std::sync::Arc;
 
 impl Transaction<'_> {

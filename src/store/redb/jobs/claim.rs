@@ -5,8 +5,8 @@ use crate::domain::id::JobId;
 use crate::domain::job::JobStatus;
 use crate::ports::{CancelToken, Lease, StoreError};
 use crate::store::redb::codec::keys::jobs::ReadyEntry;
-use crate::store::redb::queue::lease::LeasedJob;
 use crate::store::redb::writer::transaction::{ClaimableJob, Transaction};
+use crate::store::rows::lease::LeasedJob;
 use std::sync::Arc;
 
 impl Transaction<'_> {

@@ -9,11 +9,11 @@ use crate::ports::{Fence, LeaseError, StoreError};
 use crate::store::redb::codec::keys::conversations::TurnKey;
 use crate::store::redb::codec::keys::jobs::EndedKey;
 use crate::store::redb::codec::values;
-use crate::store::redb::jobs::append::refuse_terminal;
-use crate::store::redb::jobs::row::JobRow;
-use crate::store::redb::queue::lease::LogTail;
 use crate::store::redb::retention::sweep::WHOLE;
 use crate::store::redb::writer::transaction::Transaction;
+use crate::store::rows::job::JobRow;
+use crate::store::rows::job::refuse_terminal;
+use crate::store::rows::lease::LogTail;
 use std::sync::Arc;
 
 impl Transaction<'_> {

@@ -1,17 +1,14 @@
 //! Writes the log of a job: events are numbered without a gap, marks stand between them, and adjacent deltas
 //! that linger together become one.
 
-use crate::domain::event::{EngineMark, Event, Record, StepKind};
+use crate::domain::event::{EngineMark, Event, Record};
 use crate::domain::id::JobId;
 use crate::ports::StoreError;
 use crate::store::redb::codec::keys::jobs::{LogBytes, LogKey};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::Tables;
 use crate::store::redb::codec::values;
-use crate::store::redb::queue::lease::{LogTail, PendingDelta};
-
-/// Maximum entries that a claim reads to find the last step of a log: status events and marks may follow it.
-const TAIL_RECORDS: usize = 64;
+use crate::store::rows::lease::{AnswerText, LogTail, PlacedRecord};
 
 impl Tables<'_> {
     /// Appends one record. A delta waits in the tail for adjacent ones of the same transaction, until
@@ -22,22 +19,15 @@ impl Tables<'_> {
         tail: &mut LogTail,
         record: &Record,
     ) -> Result<(), StoreError> {
-        match record {
-            Record::Event(Event::Delta { index, kind, offset, text, .. }) => {
-                let piece = PendingDelta {
-                    index: *index,
-                    kind: *kind,
-                    offset: *offset,
-                    first_seq: 0,
-                    text: text.clone(),
-                };
-                match tail.add_delta(piece) {
-                    Some((seq, earlier)) => self.write_event(job, seq, &earlier),
-                    None => Ok(()),
-                }
-            }
-            Record::Event(event) => self.append_event(job, tail, event),
-            Record::Mark(mark) => self.append_mark(job, tail, mark),
+        let mut placed = Vec::new();
+        tail.place(record, &mut placed);
+        placed.iter().try_for_each(|placed| self.write(job, placed))
+    }
+
+    fn write(&mut self, job: JobId, placed: &PlacedRecord) -> Result<(), StoreError> {
+        match &placed.record {
+            Record::Event(event) => self.write_event(job, placed.seq, event),
+            Record::Mark(mark) => self.write_mark(LogKey { job, seq: placed.seq, sub: placed.sub }, mark),
         }
     }
 
@@ -52,12 +42,6 @@ impl Tables<'_> {
         self.write_event(job, tail.next_event(), event)
     }
 
-    fn append_mark(&mut self, job: JobId, tail: &mut LogTail, mark: &EngineMark) -> Result<(), StoreError> {
-        self.flush(job, tail)?;
-        let sub = tail.next_mark();
-        self.write_mark(LogKey { job, seq: tail.seq, sub }, mark)
-    }
-
     /// Writes the delta that waits in the tail, if any.
     pub(crate) fn flush(&mut self, job: JobId, tail: &mut LogTail) -> Result<(), StoreError> {
         match tail.take_delta() {
@@ -69,24 +53,14 @@ impl Tables<'_> {
     /// The text of the newest model call that produced any, complete or not.
     pub(crate) fn answer_text(&self, job: JobId) -> Result<String, StoreError> {
         let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
-        let (mut answer_text, mut step) = (String::new(), None);
+        let mut answer = AnswerText::default();
         for entry in self.log.range::<&LogBytes>(&first..=&last)? {
             let (key, bytes) = entry?;
-            if LogKey::decode(key.value()).sub > 0 {
-                continue;
-            }
-            match values::decode(bytes.value())? {
-                Event::Delta { index, kind: StepKind::Text, text, .. } => {
-                    if step.replace(index) != Some(index) {
-                        answer_text.clear();
-                    }
-                    answer_text.push_str(&text);
-                }
-                Event::StepDiscarded { index } if step == Some(index) => answer_text.clear(),
-                _ => {}
+            if LogKey::decode(key.value()).sub == 0 {
+                answer.add(&values::decode(bytes.value())?);
             }
         }
-        Ok(answer_text)
+        Ok(answer.text)
     }
 
     /// Writes an event that has its number.
@@ -105,24 +79,11 @@ impl Tables<'_> {
     /// Where the log of a job ends, read from the log itself.
     pub(crate) fn tail(&self, job: JobId) -> Result<LogTail, StoreError> {
         let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
-        let mut tail = LogTail::default();
-        let newest_first = self.log.range::<&LogBytes>(&first..=&last)?.rev().take(TAIL_RECORDS);
-        for (nth, entry) in newest_first.enumerate() {
+        LogTail::read(self.log.range::<&LogBytes>(&first..=&last)?.rev().map(|entry| {
             let (key, bytes) = entry?;
-            let key = LogKey::decode(key.value());
-            if nth == 0 {
-                (tail.seq, tail.sub) = (key.seq, key.sub);
-            }
-            if key.sub > 0 {
-                continue;
-            }
-            match values::decode(bytes.value())? {
-                Event::Delta { index, first_seq, .. } => tail.step = Some((index, first_seq)),
-                Event::Status { .. } => continue,
-                _ => {}
-            }
-            break;
-        }
-        Ok(tail)
+            let LogKey { seq, sub, .. } = LogKey::decode(key.value());
+            let event = if sub == 0 { Some(values::decode(bytes.value())?) } else { None };
+            Ok((seq, sub, event))
+        }))
     }
 }

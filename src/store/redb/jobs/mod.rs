@@ -18,11 +18,11 @@ use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::tables::{BATCH_ACTIVE, LOG, OWNED, SPECS, WAITING_BATCHES};
 use crate::store::redb::codec::values;
 use crate::store::redb::conversations::history;
-use crate::store::redb::jobs::append::record_bytes;
-use crate::store::redb::jobs::submit::spec_bytes;
 use crate::store::redb::store::RedbStore;
 use crate::store::redb::volatile::read::listed;
 use crate::store::redb::writer::write::WriteOptions;
+use crate::store::rows::weight::record_bytes;
+use crate::store::rows::weight::spec_bytes;
 use std::time::Duration;
 use tokio::sync::watch;
 

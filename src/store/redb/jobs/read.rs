@@ -16,9 +16,10 @@ use crate::store::redb::codec::tables::{
 };
 use crate::store::redb::codec::values;
 use crate::store::redb::jobs::page::{JoinedDeltas, PAGE_BYTES};
-use crate::store::redb::jobs::row::JobRow;
+use crate::store::redb::jobs::row::shown;
 use crate::store::redb::queue::length::QueueLength;
 use crate::store::redb::retention::sweep::WHOLE;
+use crate::store::rows::job::JobRow;
 
 /// The row of a job.
 pub(crate) fn row(reading: &ReadTransaction, job: JobId) -> Result<Option<JobRow>, StoreError> {
@@ -32,7 +33,7 @@ pub(crate) fn job(
     now_ms: u64,
 ) -> Result<Option<Job>, StoreError> {
     let found = row(reading, job)?.filter(|row| row.job.user == user);
-    found.map(|row| row.into_shown(now_ms, &CONVERSATION_QUEUE.read(reading)?)).transpose()
+    found.map(|row| shown(row, now_ms, &CONVERSATION_QUEUE.read(reading)?)).transpose()
 }
 
 /// The answer of an ended job; an empty one has no row.
@@ -56,7 +57,7 @@ pub(crate) fn jobs(reading: &ReadTransaction, query: &JobQuery, now_ms: u64) -> 
     let mut jobs = Vec::with_capacity(found.len());
     for (_, id) in found {
         let row = values::listed(JobId::from_bytes(id), table.row::<JobRow>(&id))?;
-        jobs.push(row.into_shown(now_ms, &lines)?);
+        jobs.push(shown(row, now_ms, &lines)?);
     }
     Ok(JobPage { jobs, next })
 }
@@ -254,7 +255,7 @@ fn filtered(reading: &ReadTransaction, query: &JobQuery, now_ms: u64) -> Result<
         }
         let row = values::listed(JobId::from_bytes(id), table.row::<JobRow>(&id))?;
         if query.filter.matches(&row.job) {
-            jobs.push(row.into_shown(now_ms, &lines)?);
+            jobs.push(shown(row, now_ms, &lines)?);
         }
         last = Some(accept);
     }

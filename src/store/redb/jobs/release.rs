@@ -5,13 +5,10 @@ use crate::domain::event::{EngineMark, Event, FailureCode, StatusPhase};
 use crate::domain::job::JobStatus;
 use crate::domain::job_wait::JobWaitReason;
 use crate::ports::{Fence, LeaseError, StoreError};
-use crate::store::redb::jobs::row::JobRow;
-use crate::store::redb::queue::lease::LogTail;
 use crate::store::redb::writer::transaction::Transaction;
+use crate::store::rows::job::{CANCELLED, JobRow};
+use crate::store::rows::lease::LogTail;
 use std::sync::Arc;
-
-/// The error text of a cancelled job.
-pub(crate) const CANCELLED: &str = "the job was cancelled";
 
 impl Transaction<'_> {
     /// Returns a leased job to the queue; the attempt does not count.

@@ -8,9 +8,9 @@ use crate::ports::{JobChangeError, StoreError};
 use crate::store::redb::codec::keys::conversations::TurnKey;
 use crate::store::redb::codec::keys::jobs::{EndedKey, JobOwnerKey};
 use crate::store::redb::codec::table::ReadableTable;
-use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::retention::sweep::CUT;
 use crate::store::redb::writer::transaction::Transaction;
+use crate::store::rows::job::JobRow;
 
 /// The reason in its log.
 const RETRIED: &str = "somebody asked for another try";

@@ -1,188 +1,31 @@
-//! The stored row of a job: its state and its position in the queues. Input and output have tables of their
-//! own.
+//! The row of a job as a part of its conversation.
 
-use crate::domain::event::Record;
 use crate::domain::id::JobId;
-use crate::domain::job::{Job, JobStatus};
-use crate::domain::job_wait::{JobWait, JobWaitReason};
-use crate::domain::usage::UsageByModel;
+use crate::domain::job::Job;
 use crate::ports::StoreError;
 use crate::store::redb::codec::keys::conversations::{TurnBytes, TurnKey};
 use crate::store::redb::codec::keys::jobs::JobBytes;
 use crate::store::redb::codec::table::ReadableTable;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-
-/// Where a job waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum QueuePlace {
-    /// In the ready queue.
-    Ready,
-    /// Until its start time or, while it waits for an approval, until that expires.
-    Delayed,
-    /// Waits for an earlier job of its conversation.
-    Behind,
-    /// In no queue: it runs, or has ended.
-    Out,
-}
-
-/// A request for approval and the decisions so far.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ApprovalRecord {
-    /// Maximum wait for the decision, milliseconds.
-    pub(crate) timeout_ms: u64,
-    /// Decision by call: true for approved. Makes a repeated decision a no-op.
-    pub(crate) decided: BTreeMap<String, bool>,
-}
-
-/// A row of the table `jobs`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct JobRow {
-    pub(crate) job: Job,
-    /// Acceptance number: rises over all jobs of the store.
-    pub(crate) accept: u64,
-    /// Its fair time, once it has one. A released job keeps it, and so its turn.
-    pub(crate) fair: Option<u64>,
-    #[serde(rename = "place")]
-    pub(crate) queue_place: QueuePlace,
-    /// Reason of the next run, when it is unusual.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) resumed: Option<String>,
-    /// Earliest time of the next attempt, unix milliseconds; overrides the job's own start time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) resume_at_ms: Option<u64>,
-    /// Why the next attempt is delayed; absent in rows of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) delayed_for: Option<JobWaitReason>,
-    /// Usage of the job: the sum of its log. Stored because retention removes the log.
-    #[serde(default, skip_serializing_if = "UsageByModel::is_empty")]
-    pub(crate) ledger: UsageByModel,
-    /// The part of `ledger` that is booked already: see [`crate::store::redb::accounts::usage`].
-    #[serde(default, skip_serializing_if = "UsageByModel::is_empty")]
-    pub(crate) booked: UsageByModel,
-    /// The last request for approval.
-    #[serde(default, rename = "asked", skip_serializing_if = "Option::is_none")]
-    pub(crate) approval: Option<ApprovalRecord>,
-    /// First acceptance number of a retried job.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) first_accept: Option<u64>,
-    /// Whether it ended with an output, which has a row of its own.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) has_output: bool,
-    /// When the job was last retried, unix milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) retried_at_ms: Option<u64>,
-}
+use crate::store::rows::job::JobRow;
 
 impl JobRow {
-    /// A job that is in no queue yet.
-    pub(crate) fn new(job: Job, accept: u64) -> Self {
-        Self {
-            job,
-            accept,
-            fair: None,
-            queue_place: QueuePlace::Out,
-            resumed: None,
-            resume_at_ms: None,
-            delayed_for: None,
-            ledger: UsageByModel::default(),
-            booked: UsageByModel::default(),
-            approval: None,
-            first_accept: None,
-            has_output: false,
-            retried_at_ms: None,
-        }
-    }
-
-    /// Earliest start, unix milliseconds.
-    pub(crate) fn due_ms(&self) -> Option<u64> {
-        self.resume_at_ms.or(self.job.run_at_ms)
-    }
-
-    /// What it waits for. `before` finds the job of the conversation just before it.
-    fn wait(
-        &self,
-        now_ms: u64,
-        before: impl FnOnce() -> Result<Option<JobId>, StoreError>,
-    ) -> Result<Option<JobWait>, StoreError> {
-        let due_ms = self.due_ms().filter(|due_ms| *due_ms > now_ms);
-        Ok(match (self.job.status, self.queue_place, due_ms) {
-            (JobStatus::Waiting, ..) => {
-                let until_ms = self.job.approval.as_ref().map(|pending| pending.expires_at_ms);
-                Some(JobWait::until(JobWaitReason::Approval, until_ms))
-            }
-            (JobStatus::Queued, QueuePlace::Behind, _) => Some(JobWait::behind(before()?)),
-            (JobStatus::Queued, QueuePlace::Delayed, Some(_)) => {
-                Some(JobWait::until(self.delay_reason(), due_ms))
-            }
-            (JobStatus::Queued, ..) => Some(JobWait::until(JobWaitReason::Worker, None)),
-            _ => None,
-        })
-    }
-
-    fn delay_reason(&self) -> JobWaitReason {
-        match (self.resume_at_ms, self.delayed_for) {
-            (None, _) => JobWaitReason::Time,
-            (Some(_), Some(reason)) => reason,
-            (Some(_), None) if self.job.failed_runs > 0 => JobWaitReason::Retry,
-            (Some(_), None) => JobWaitReason::Provider,
-        }
-    }
-
-    /// The job as its owner sees it. `lines`: the jobs of conversations, in order.
-    pub(crate) fn into_shown(
-        self,
-        now_ms: u64,
-        lines: &impl ReadableTable<&'static TurnBytes, &'static JobBytes>,
-    ) -> Result<Job, StoreError> {
-        let waits_for = self.wait(now_ms, || match self.turn_key().map(TurnKey::encode) {
-            Some(key) => job_before(lines, &key),
-            None => Ok(None),
-        })?;
-        Ok(Job { waits_for, ..self.job })
-    }
-
     /// Its position in its conversation, if it has one.
     pub(crate) fn turn_key(&self) -> Option<TurnKey<'_>> {
         let conversation = self.job.conversation_id.as_ref()?;
         Some(TurnKey { user: self.job.user, conversation, accept: self.accept })
     }
+}
 
-    pub(crate) fn id(&self) -> JobId {
-        self.job.id
-    }
-
-    /// The usage in these records, if there is any.
-    pub(crate) fn spent(&self, records: &[Record]) -> Option<UsageByModel> {
-        let mut spent = UsageByModel::default();
-        for record in records {
-            spent.add_record(record, &self.job.model);
-        }
-        (!spent.is_empty()).then_some(spent)
-    }
-
-    /// Adds usage to the ledger.
-    pub(crate) fn enter(&mut self, spent: &UsageByModel) {
-        for (model, usage) in spent.entries() {
-            self.ledger.add(model, usage);
-        }
-        self.job.usage = self.ledger.total();
-    }
-
-    /// Changes the status. A forbidden transition is an error of the store and abandons the transaction (P4).
-    pub(crate) fn become_status(&mut self, next: JobStatus) -> Result<(), StoreError> {
-        if !self.job.status.may_become(next) {
-            let (id, now) = (self.id(), self.job.status);
-            return Err(StoreError::Corrupt(format!(
-                "{id} is {} and cannot become {}",
-                now.as_str(),
-                next.as_str()
-            )));
-        }
-        self.job.status = next;
-        Ok(())
-    }
+/// The job as its owner sees it. `lines`: the jobs of conversations, in order.
+pub(crate) fn shown(
+    row: JobRow,
+    now_ms: u64,
+    lines: &impl ReadableTable<&'static TurnBytes, &'static JobBytes>,
+) -> Result<Job, StoreError> {
+    row.into_shown(now_ms, |row| match row.turn_key().map(TurnKey::encode) {
+        Some(key) => job_before(lines, &key),
+        None => Ok(None),
+    })
 }
 
 /// The job of a conversation just before this position, if it has not ended.
@@ -193,61 +36,4 @@ fn job_before(
     let (first, _) = TurnKey::conversation_range(key);
     let before = lines.range::<&TurnBytes>(&first..key)?.next_back().transpose()?;
     Ok(before.map(|(_, job)| JobId::from_bytes(*job.value())))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::id::UserId;
-    use crate::domain::job::JobSpec;
-
-    const NOW_MS: u64 = 1_000;
-
-    fn row(change: impl FnOnce(&mut JobRow)) -> JobRow {
-        let spec = JobSpec::new("demo".to_owned(), Vec::new(), 1, 1);
-        let mut row = JobRow::new(Job::queued(JobId::from_bits(1), UserId(1), 0, &spec), 1);
-        change(&mut row);
-        row
-    }
-
-    fn wait(change: impl FnOnce(&mut JobRow)) -> Option<(JobWaitReason, Option<u64>)> {
-        let found = row(change).wait(NOW_MS, || Ok(None)).unwrap();
-        found.map(|wait| (wait.reason, wait.until_ms))
-    }
-
-    #[test]
-    fn a_delayed_job_says_what_delays_it() {
-        let delayed = |delayed_for, failed_runs| {
-            wait(|row| {
-                row.queue_place = QueuePlace::Delayed;
-                row.resume_at_ms = Some(9_000);
-                row.delayed_for = delayed_for;
-                row.job.failed_runs = failed_runs;
-            })
-        };
-        let until = Some(9_000);
-        assert_eq!(delayed(Some(JobWaitReason::Provider), 1), Some((JobWaitReason::Provider, until)));
-        assert_eq!(delayed(Some(JobWaitReason::Retry), 0), Some((JobWaitReason::Retry, until)));
-        assert_eq!(delayed(None, 1), Some((JobWaitReason::Retry, until)), "a row of an earlier version");
-        assert_eq!(delayed(None, 0), Some((JobWaitReason::Provider, until)), "a row of an earlier version");
-    }
-
-    #[test]
-    fn a_job_whose_time_has_come_waits_for_a_worker() {
-        let timed = |run_at_ms| {
-            wait(|row| {
-                row.queue_place = QueuePlace::Delayed;
-                row.job.run_at_ms = Some(run_at_ms);
-            })
-        };
-        assert_eq!(timed(NOW_MS + 1), Some((JobWaitReason::Time, Some(NOW_MS + 1))));
-        assert_eq!(timed(NOW_MS), Some((JobWaitReason::Worker, None)));
-    }
-
-    #[test]
-    fn a_job_that_runs_or_has_ended_waits_for_nothing() {
-        for status in [JobStatus::Running, JobStatus::Succeeded, JobStatus::Failed, JobStatus::Cancelled] {
-            assert_eq!(wait(|row| row.job.status = status), None);
-        }
-    }
 }

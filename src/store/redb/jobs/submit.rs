@@ -2,13 +2,12 @@
 
 use crate::domain::event::{Event, StatusPhase};
 use crate::domain::job::{Job, JobSpec, JobStatus};
-use crate::domain::message::Message;
 use crate::ports::{NewJob, StoreError, SubmitError};
 use crate::store::redb::codec::keys::jobs::JobOwnerKey;
-use crate::store::redb::conversations::message_pair::MessagePair;
-use crate::store::redb::jobs::row::{JobRow, QueuePlace};
-use crate::store::redb::queue::lease::LogTail;
 use crate::store::redb::writer::transaction::Transaction;
+use crate::store::rows::conversation::MessagePair;
+use crate::store::rows::job::{JobRow, QueuePlace};
+use crate::store::rows::lease::LogTail;
 use std::sync::Arc;
 
 impl Transaction<'_> {
@@ -95,10 +94,4 @@ impl Transaction<'_> {
         self.effects.metrics.accept();
         self.counters.accept
     }
-}
-
-/// Approximate weight of a request, bytes.
-pub(crate) fn spec_bytes(spec: &JobSpec) -> usize {
-    let input = spec.input.iter().map(Message::bytes).sum::<usize>();
-    input.saturating_add(spec.system_prompt.as_ref().map_or(0, String::len))
 }

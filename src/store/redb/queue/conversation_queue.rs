@@ -6,8 +6,8 @@ use crate::ports::StoreError;
 use crate::store::redb::codec::keys::conversations::{TurnBytes, TurnKey};
 use crate::store::redb::codec::keys::jobs::JobBytes;
 use crate::store::redb::codec::table::ReadableTable;
-use crate::store::redb::jobs::row::{JobRow, QueuePlace};
 use crate::store::redb::writer::transaction::Transaction;
+use crate::store::rows::job::{JobRow, QueuePlace};
 
 impl Transaction<'_> {
     /// Queues a job: behind its conversation, delayed, or ready.

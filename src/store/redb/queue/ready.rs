@@ -4,14 +4,15 @@
 //! the user's last and the one served last, so users take turns however many jobs each has queued. Between
 //! priorities the first job of each competes: the longer it has waited, the further it has risen.
 
+use crate::domain::fair_share::queue_rank;
 use crate::domain::id::JobId;
 use crate::domain::job::JobStatus;
 use crate::ports::StoreError;
 use crate::store::redb::codec::keys::jobs::{DelayedKey, FairKey, ReadyBytes, ReadyEntry, ReadyKey};
 use crate::store::redb::codec::table::ReadableTable;
-use crate::store::redb::jobs::row::{JobRow, QueuePlace};
-use crate::store::redb::queue::lease::LogTail;
 use crate::store::redb::writer::transaction::Transaction;
+use crate::store::rows::job::{JobRow, QueuePlace};
+use crate::store::rows::lease::LogTail;
 
 /// Maximum delayed jobs that one claim makes ready; the next claim continues.
 const DUE_JOBS: usize = 1_024;
@@ -100,16 +101,10 @@ impl Transaction<'_> {
 
     /// A job of the ready queue with its rank.
     pub(crate) fn ranked(&self, key: ReadyKey, entry: ReadyEntry) -> RankedJob {
-        RankedJob { rank: self.rank(key.priority, entry.since_ms), key, entry }
-    }
-
-    /// Waiting for `ageing_ms` counts as much as one priority, so that no job waits for ever; 0 turns it
-    /// off.
-    fn rank(&self, priority: u8, since_ms: u64) -> u64 {
-        let level = u64::from(priority);
-        match self.bounds.ageing_ms {
-            0 => level,
-            ageing_ms => level.saturating_mul(ageing_ms).saturating_add(since_ms.min(self.now_ms)),
+        RankedJob {
+            rank: queue_rank(key.priority, entry.since_ms.min(self.now_ms), self.bounds.ageing_ms),
+            key,
+            entry,
         }
     }
 

@@ -7,9 +7,9 @@ use crate::domain::id::UserId;
 use crate::ports::StoreError;
 use crate::store::redb::codec::keys::jobs::{ReadyEntry, ReadyKey, UserReadyBytes, UserReadyKey};
 use crate::store::redb::codec::table::ReadableTable;
-use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::queue::ready::RankedJob;
 use crate::store::redb::writer::transaction::Transaction;
+use crate::store::rows::job::JobRow;
 
 impl Transaction<'_> {
     /// Enters a ready job under its user.

@@ -11,9 +11,9 @@ use crate::ports::StoreError;
 use crate::store::redb::codec::keys::jobs::{EndedBytes, EndedKey, LogBytes, LogKey};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::values;
-use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::retention::fold::{FoldPlan, plan};
 use crate::store::redb::writer::transaction::Transaction;
+use crate::store::rows::job::JobRow;
 
 /// Complete. These bytes are on disk.
 pub(crate) const WHOLE: u8 = 0;

@@ -12,9 +12,9 @@ use crate::store::redb::codec::table::{ReadableTable, TypedTable};
 use crate::store::redb::codec::tables::{SCHEDULED_REQUESTS, SCHEDULES, SCHEDULES_DUE, SCHEDULES_OWNED};
 use crate::store::redb::codec::values;
 use crate::store::redb::jobs::read;
-use crate::store::redb::jobs::submit::spec_bytes;
 use crate::store::redb::store::RedbStore;
 use crate::store::redb::writer::write::WriteOptions;
+use crate::store::rows::weight::spec_bytes;
 use serde::de::DeserializeOwned;
 use std::ops::Bound;
 

@@ -8,9 +8,9 @@ use crate::ports::{FiredSchedules, NewJob, NewWork, ScheduleError, StoreError};
 use crate::store::redb::codec::keys::schedules::{ScheduleDueKey, ScheduleOwnerBytes, ScheduleOwnerKey};
 use crate::store::redb::codec::row_bytes::RowOwner;
 use crate::store::redb::codec::table::ReadableTable;
-use crate::store::redb::jobs::submit::spec_bytes;
 use crate::store::redb::stored_files::images::image_bytes;
 use crate::store::redb::writer::transaction::Transaction;
+use crate::store::rows::weight::spec_bytes;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 

@@ -3,6 +3,7 @@
 use crate::domain::id::{FileId, UserId};
 use crate::domain::stored_file::{ContentDigest, StoredFile};
 use crate::ports::{StoreError, StoredFileError, StoredFilePage, StoredFileQuery, StoredFiles, Ticket};
+use crate::store::limits::StoreLimits;
 use crate::store::redb::codec::keys::accounts::{AccountBytes, account_key};
 use crate::store::redb::codec::keys::stored_files::{OwnedFileBytes, OwnedFileKey};
 use crate::store::redb::codec::lazy_table::RawBytes;
@@ -11,7 +12,6 @@ use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{FILE_TOTALS, FILES};
 use crate::store::redb::codec::values;
 use crate::store::redb::store::RedbStore;
-use crate::store::redb::writer::transaction::StoreLimits;
 use crate::store::redb::writer::write::WriteOptions;
 use serde::{Deserialize, Serialize};
 use std::ops::Bound;

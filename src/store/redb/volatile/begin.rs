@@ -4,11 +4,11 @@ use crate::domain::event::{Event, StatusPhase};
 use crate::domain::job::{Job, JobSpec, JobStatus};
 use crate::domain::message::Message;
 use crate::ports::{CancelToken, Lease, NewJob};
-use crate::store::redb::jobs::row::JobRow;
 use crate::store::redb::store::RedbStore;
 use crate::store::redb::volatile::log::VolatileLog;
 use crate::store::redb::volatile::table::VolatileJob;
 use crate::store::redb::writer::waiting_claims::PublishedQueue;
+use crate::store::rows::job::JobRow;
 use std::sync::Arc;
 
 /// Whether a job needs nothing of the store while it runs but its log.

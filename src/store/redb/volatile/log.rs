@@ -4,7 +4,7 @@
 use crate::domain::event::{EngineMark, Event, Record, SequencedEvent};
 use crate::ports::EventPage;
 use crate::store::redb::jobs::page::{JoinedDeltas, PAGE_BYTES};
-use crate::store::redb::queue::lease::{LogTail, PendingDelta};
+use crate::store::rows::lease::{LogTail, PendingDelta};
 
 /// A record with its number: `sub` is 0 for events.
 #[derive(Debug, Clone)]

@@ -4,8 +4,8 @@ use crate::domain::event::Record;
 use crate::domain::id::JobId;
 use crate::ports::StoreError;
 use crate::store::redb::codec::keys::jobs::{JobOwnerKey, LogKey};
-use crate::store::redb::queue::lease::LeasedJob;
 use crate::store::redb::writer::transaction::Transaction;
+use crate::store::rows::lease::LeasedJob;
 use std::sync::Arc;
 
 impl Transaction<'_> {

@@ -1,11 +1,7 @@
 //! The writer thread: groups, transactions, commits, recovery, and the notifications after a commit.
 
-pub(crate) mod change_watches;
-pub(crate) mod commit_metrics;
-pub(crate) mod delivery_notify;
 pub(crate) mod group;
 pub(crate) mod health;
-pub(crate) mod job_removals;
 pub(crate) mod linger;
 pub(crate) mod recovery;
 pub(crate) mod shared;

@@ -6,13 +6,10 @@ use crate::domain::id::{BatchId, JobId};
 use crate::domain::job::JobStatus;
 use crate::ports::StoreError;
 use crate::store::redb::codec::table::ReadableTable;
-use crate::store::redb::jobs::release::CANCELLED;
-use crate::store::redb::jobs::row::JobRow;
-use crate::store::redb::queue::lease::LogTail;
 use crate::store::redb::writer::transaction::Transaction;
-
-/// The error text of a poison job.
-const POISON: &str = "the job was running each time the server crashed";
+use crate::store::rows::job::JobRow;
+use crate::store::rows::job::{CANCELLED, POISON};
+use crate::store::rows::lease::LogTail;
 
 /// Cause of the interruption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,6 +2,11 @@
 
 use crate::domain::id::{BatchId, JobId};
 use crate::ports::{Clock, Meter, NoopMeter, StoreError};
+use crate::store::change_watches::ChangeWatches;
+use crate::store::commit_metrics::CommitMetrics;
+use crate::store::delivery_notify::DeliveryNotify;
+use crate::store::job_removals::JobRemovals;
+use crate::store::limits::StoreLimits;
 use crate::store::options::StoreOptions;
 use crate::store::redb::codec::damage::DamageReport;
 use crate::store::redb::codec::read_transaction::ReadTransaction;
@@ -11,12 +16,7 @@ use crate::store::redb::file::medium::Medium;
 use crate::store::redb::file::watermark::DiskLimits;
 use crate::store::redb::retention::clock_trust::ClockTrust;
 use crate::store::redb::volatile::table::VolatileJobs;
-use crate::store::redb::writer::change_watches::ChangeWatches;
-use crate::store::redb::writer::commit_metrics::CommitMetrics;
-use crate::store::redb::writer::delivery_notify::DeliveryNotify;
-use crate::store::redb::writer::job_removals::JobRemovals;
 use crate::store::redb::writer::linger::Linger;
-use crate::store::redb::writer::transaction::StoreLimits;
 use crate::store::redb::writer::waiting_claims::WaitingClaims;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,53 +1,23 @@
 //! An open group of writes: the tables, and copies of everything in memory that the group changes. A commit
 //! that fails changes nothing.
 
-use crate::domain::fair_share::{FairShare, Holdings};
+use crate::domain::fair_share::Holdings;
 use crate::domain::id::{BatchId, JobId, UserId};
 use crate::domain::job::{Job, JobSpec, JobStatus};
 use crate::ports::{CancelReason, CancelToken, Clock, Fence, Lease, LeaseError, StoreError};
+use crate::store::commit_metrics::CommitMetrics;
+use crate::store::limits::StoreLimits;
 use crate::store::redb::codec::keys::jobs::{FairKey, JobOwnerKey};
 use crate::store::redb::codec::row_bytes::RowOwner;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{StoreCounters, Tables};
-use crate::store::redb::jobs::row::{JobRow, QueuePlace};
-use crate::store::redb::queue::lease::{LeasedJob, Leases, LogTail};
+use crate::store::redb::jobs::row::shown;
 use crate::store::redb::queue::length::QueueLength;
 use crate::store::redb::volatile::table::VolatileJobs;
-use crate::store::redb::writer::commit_metrics::CommitMetrics;
+use crate::store::rows::job::{JobRow, QueuePlace};
+use crate::store::rows::lease::{LeasedJob, Leases, LogTail};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// Limits that are the same for all transactions.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct StoreLimits {
-    /// Maximum unfinished jobs in the store.
-    pub(crate) queue_jobs: u64,
-    /// Consecutive crashes that make a job poison.
-    pub(crate) crashes: u32,
-    /// Maximum history that a conversation passes to a job, bytes.
-    pub(crate) history_bytes: usize,
-    /// Retention of idempotency keys, milliseconds.
-    pub(crate) idempotency_ms: u64,
-    /// Waiting time that counts as one priority level, milliseconds.
-    pub(crate) ageing_ms: u64,
-    /// Maximum accounts.
-    pub(crate) accounts: u64,
-    /// Maximum conversations of one user.
-    pub(crate) conversations: u64,
-    /// Maximum files of one user, and their bytes together.
-    pub(crate) user_files: u64,
-    pub(crate) user_files_bytes: u64,
-    /// Age after which a file of a user is removed, milliseconds; `None`: never.
-    pub(crate) files_ms: Option<u64>,
-    /// Maximum schedules of one user that models have made, and the tokens that their jobs may spend a day; 0
-    /// turns the tokens off.
-    pub(crate) model_schedules: u64,
-    pub(crate) model_schedule_tokens: u64,
-    /// How users share the workers; `None`: they do not.
-    pub(crate) share: Option<FairShare>,
-    /// Whether quotas of accounts hold.
-    pub(crate) has_quotas: bool,
-}
 
 /// Inputs of a transaction.
 pub(crate) struct TransactionContext<'t> {
@@ -262,7 +232,7 @@ impl<'t> Transaction<'t> {
 
     /// The job as its owner sees it.
     pub(crate) fn shown(&self, row: JobRow) -> Result<Job, StoreError> {
-        row.into_shown(self.now_ms, &self.tables.conversation_queue)
+        shown(row, self.now_ms, &self.tables.conversation_queue)
     }
 
     /// The request of a job that must exist.
@@ -312,7 +282,7 @@ mod tests {
     use crate::app::system::SystemClock;
     use crate::domain::event::StepKind;
     use crate::domain::id::UserId;
-    use crate::store::redb::queue::lease::PendingDelta;
+    use crate::store::rows::lease::PendingDelta;
     use redb::backends::InMemoryBackend;
 
     fn job() -> Job {

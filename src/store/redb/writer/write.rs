@@ -1,15 +1,11 @@
 //! A queued write for the writer thread: its change, its weight, and the ticket that it resolves.
 
 use crate::domain::id::JobId;
-use crate::ports::{
-    AccountError, BatchError, ConversationError, JobChangeError, LeaseError, ProjectError, ScheduleError,
-    SpawnError, StoreError, StoredFileError, SubmitError, Ticket, Urgency,
-};
+use crate::ports::{StoreError, Ticket, Urgency};
+use crate::store::port_error::PortError;
 use crate::store::redb::writer::transaction::Transaction;
+use crate::store::rows::weight::BASE_WEIGHT;
 use tokio::sync::oneshot;
-
-/// The weight of a write that carries no text, bytes.
-pub(crate) const BASE_WEIGHT: usize = 256;
 
 /// Properties of a write that the writer reads before it applies the write.
 #[derive(Debug)]
@@ -39,48 +35,6 @@ impl WriteOptions {
         Self { weight: bytes.saturating_add(BASE_WEIGHT), ..self }
     }
 }
-
-/// An error of a port of the store.
-pub(crate) trait PortError: From<StoreError> + Send + 'static {
-    /// The error of the store itself, if it is one.
-    fn store_error(&self) -> Option<&StoreError>;
-}
-
-impl PortError for StoreError {
-    fn store_error(&self) -> Option<&StoreError> {
-        Some(self)
-    }
-}
-
-impl PortError for SpawnError {
-    fn store_error(&self) -> Option<&StoreError> {
-        match self {
-            Self::Submit(error) => error.store_error(),
-            Self::SpawnedFull { .. } => None,
-        }
-    }
-}
-
-macro_rules! port_errors {
-    ($($error:ty),*) => {$(
-        impl PortError for $error {
-            fn store_error(&self) -> Option<&StoreError> {
-                if let Self::Store(error) = self { Some(error) } else { None }
-            }
-        }
-    )*};
-}
-port_errors!(
-    SubmitError,
-    LeaseError,
-    JobChangeError,
-    ConversationError,
-    ScheduleError,
-    AccountError,
-    ProjectError,
-    BatchError,
-    StoredFileError
-);
 
 /// A write and the ticket of its caller.
 pub(crate) trait QueuedWrite: Send {

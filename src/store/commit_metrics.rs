@@ -3,7 +3,7 @@
 use crate::domain::event::{Event, FailureCode};
 use crate::domain::job::JobStatus;
 use crate::ports::{Measurement, Meter};
-use crate::store::redb::jobs::row::JobRow;
+use crate::store::rows::job::JobRow;
 
 /// Accepted, claimed and ended jobs of a group.
 #[derive(Debug, Default)]

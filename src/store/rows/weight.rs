@@ -1,0 +1,29 @@
+//! Approximate sizes of writes, which bound what waits in memory.
+
+use crate::domain::event::{EngineMark, Event, Record};
+use crate::domain::job::JobSpec;
+use crate::domain::message::Message;
+
+/// The weight of a write that carries no text, bytes.
+pub(crate) const BASE_WEIGHT: usize = 256;
+
+/// Approximate size of a record.
+pub(crate) fn record_bytes(record: &Record) -> usize {
+    let text = match record {
+        Record::Event(Event::Delta { text, .. }) => text.len(),
+        Record::Event(Event::ToolCall { call, .. }) => call.arguments.len(),
+        Record::Event(Event::ToolResult { content, .. } | Event::Summary { content, .. })
+        | Record::Mark(EngineMark::ToolFinished { content, .. } | EngineMark::ToolWhole { content, .. }) => {
+            content.len()
+        }
+        Record::Mark(EngineMark::ModelFinished { echo: Some(echo), .. }) => echo.parts.to_string().len(),
+        _ => 0,
+    };
+    text.saturating_add(BASE_WEIGHT / 2)
+}
+
+/// Approximate weight of a request, bytes.
+pub(crate) fn spec_bytes(spec: &JobSpec) -> usize {
+    let input = spec.input.iter().map(Message::bytes).sum::<usize>();
+    input.saturating_add(spec.system_prompt.as_ref().map_or(0, String::len))
+}
