@@ -4,11 +4,14 @@ use super::error::AppError;
 use super::process;
 use crate::config::Config;
 use crate::domain::account::AuthMode;
-use crate::ports::{Clock, Contents};
+use crate::domain::secret::Secret;
+use crate::ports::{Clock, Contents, NodeStore};
 use crate::store::options::StoreOptions;
+use crate::store::postgres::{PostgresOptions, PostgresStore};
 use crate::store::{ContentDirectory, RedbStore};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The store's file inside the data directory.
 pub const STORE_FILE: &str = "nanoclaw.redb";
@@ -21,21 +24,51 @@ pub fn provide_data_dir(dir: &Path) -> Result<(), AppError> {
     process::make_private(dir).map_err(|source| AppError::DataDir { path: dir.to_owned(), source })
 }
 
-/// Opens the store of the data directory. Fails if a server has it open.
-pub fn open_store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<RedbStore>, AppError> {
+/// Opens the store: the database of `store.url`, or the file in the data directory. Fails if a server has the
+/// file open.
+pub fn open_store(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<dyn NodeStore>, AppError> {
+    match &config.store.url {
+        Some(url) => Ok(open_database(config, url, clock)?),
+        None => Ok(open_store_file(config, clock)?),
+    }
+}
+
+/// Opens the store file of the data directory.
+pub(super) fn open_store_file(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<RedbStore>, AppError> {
     provide_data_dir(&config.data_dir)?;
     let file = config.data_dir.join(STORE_FILE);
-    let options = StoreOptions {
+    Ok(RedbStore::open(&file, &store_options(config), &config.limits, Arc::clone(clock))?)
+}
+
+/// Joins the nodes that share the database.
+pub(super) fn open_database(
+    config: &Config,
+    url: &Secret,
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<PostgresStore>, AppError> {
+    provide_data_dir(&config.data_dir)?;
+    let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let database = PostgresOptions {
+        url: url.clone(),
+        node_name: config.store.node_name.clone().unwrap_or_else(host),
+        lease: Duration::from_secs(config.store.lease_s),
+        connections: config.store.connections,
+        uses_database_time: true,
+    };
+    Ok(PostgresStore::open(&database, &store_options(config), &config.limits, Arc::clone(clock))?)
+}
+
+fn store_options(config: &Config) -> StoreOptions {
+    StoreOptions {
         retention: config.retention.clone(),
         share: config.worker_share(),
         has_quotas: config.auth_mode != AuthMode::Single,
         ..config.store.clone()
-    };
-    Ok(RedbStore::open(&file, &options, &config.limits, Arc::clone(clock))?)
+    }
 }
 
 /// The contents of uploaded files in the data directory.
-pub(super) fn open_contents(config: &Config, store: &Arc<RedbStore>) -> Arc<dyn Contents> {
+pub(super) fn open_contents(config: &Config, store: &Arc<dyn NodeStore>) -> Arc<dyn Contents> {
     let path = config.data_dir.join(CONTENTS_DIRECTORY);
-    Arc::new(ContentDirectory::open(&path, Arc::<RedbStore>::clone(store)))
+    Arc::new(ContentDirectory::open(&path, Arc::<dyn NodeStore>::clone(store)))
 }

@@ -22,6 +22,9 @@ pub enum AppError {
     /// The store.
     #[error(transparent)]
     Store(#[from] crate::store::OpenError),
+    /// The store on `PostgreSQL`.
+    #[error(transparent)]
+    Database(#[from] crate::store::postgres::PostgresOpenError),
     /// The models.
     #[error(transparent)]
     Models(#[from] crate::llm::ModelConfigError),

@@ -4,8 +4,8 @@
 
 use super::job_usages::JobUsages;
 use crate::domain::workspace::{Workspace, WorkspaceId};
-use crate::ports::{Clock, Contents, FileError, Store, Workspaces};
-use crate::store::{RedbStore, RetentionAge};
+use crate::ports::{Clock, Contents, FileError, NodeStore, Workspaces};
+use crate::store::RetentionAge;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ const WORK_SHARE: u64 = 100;
 
 /// The parts that a cleaner works with.
 pub(super) struct CleanerPorts {
-    pub(super) store: Arc<RedbStore>,
+    pub(super) store: Arc<dyn NodeStore>,
     pub(super) workspaces: Arc<dyn Workspaces>,
     pub(super) contents: Arc<dyn Contents>,
     pub(super) usages: Arc<JobUsages>,
@@ -28,7 +28,7 @@ pub(super) struct CleanerPorts {
 
 /// The thread that removes directories.
 pub(super) struct JobDirectoryCleaner {
-    store: Arc<RedbStore>,
+    store: Arc<dyn NodeStore>,
     is_ended: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
@@ -154,6 +154,7 @@ mod tests {
     use crate::domain::limits::Limits;
     use crate::ports::CancelToken;
     use crate::store::ContentDirectory;
+    use crate::store::RedbStore;
     use crate::workspace::HostFiles;
     use std::sync::atomic::AtomicU64;
 

@@ -10,11 +10,9 @@ use crate::domain::message::Message;
 use crate::domain::model_settings::ModelSettings;
 use crate::domain::schedule::{Schedule, ScheduledRequest};
 use crate::ports::{
-    BackgroundJobs, BackgroundTask, Clock, Entropy, Idempotent, JobServiceError, JobServices, MinInterval,
-    NewJob, NewSchedule, NewWork, ScheduleQuery, ScheduleStatus, Schedules, Store, ToolCaller, Users,
-    WorkQuota,
+    BackgroundTask, Clock, Entropy, Idempotent, JobServiceError, JobServices, MinInterval, NewJob,
+    NewSchedule, NewWork, NodeStore, ScheduleQuery, ScheduleStatus, Schedules, Store, ToolCaller, WorkQuota,
 };
-use crate::store::RedbStore;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -34,7 +32,7 @@ struct JobServiceLimits {
 }
 
 pub(super) struct StoreJobServices {
-    store: Arc<RedbStore>,
+    store: Arc<dyn NodeStore>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     ids: IdGenerator,
@@ -44,7 +42,7 @@ pub(super) struct StoreJobServices {
 impl StoreJobServices {
     pub(super) fn new(
         config: &Config,
-        store: &Arc<RedbStore>,
+        store: &Arc<dyn NodeStore>,
         clock: &Arc<dyn Clock>,
         entropy: &Arc<dyn Entropy>,
     ) -> Self {

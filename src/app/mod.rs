@@ -34,7 +34,7 @@ use crate::engine::pool::WorkerPool;
 use crate::engine::scheduler::SchedulerThread;
 use crate::http::{BoundAddress, ShutdownSender, ShutdownStage};
 use crate::mcp::McpServers;
-use crate::store::RedbStore;
+use crate::ports::NodeStore;
 use crate::webhooks::DispatcherThreads;
 use control_file::ControlFile;
 pub use control_file::{ControlAddress, read_control_file};
@@ -77,7 +77,7 @@ pub struct App {
     scheduler: SchedulerThread,
     cleaner: JobDirectoryCleaner,
     control: Option<ControlFile>,
-    store: Arc<RedbStore>,
+    store: Arc<dyn NodeStore>,
     self_test: SandboxSelfTest,
     bound: BoundAddress,
     first_invite: Option<FirstInvite>,

@@ -1,11 +1,10 @@
 //! The readiness checks of the store and its disk.
 
-use crate::ports::{PartFault, ReadinessProbe, Store, StoreError};
-use crate::store::RedbStore;
+use crate::ports::{NodeStore, PartFault, ReadinessProbe, StoreError};
 use std::sync::Arc;
 
 /// Passes if an empty commit reaches the disk. A store with damaged rows is degraded.
-pub(super) struct StoreProbe(pub(super) Arc<RedbStore>);
+pub(super) struct StoreProbe(pub(super) Arc<dyn NodeStore>);
 
 impl ReadinessProbe for StoreProbe {
     fn name(&self) -> &'static str {
@@ -29,7 +28,7 @@ impl ReadinessProbe for StoreProbe {
 }
 
 /// Always passes: on a nearly full disk only new jobs are refused (507), which counts as degraded.
-pub(super) struct DiskProbe(pub(super) Arc<RedbStore>);
+pub(super) struct DiskProbe(pub(super) Arc<dyn NodeStore>);
 
 impl ReadinessProbe for DiskProbe {
     fn name(&self) -> &'static str {

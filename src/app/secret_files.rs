@@ -4,7 +4,7 @@
 use super::error::AppError;
 use crate::config::Config;
 use crate::domain::secret::Secret;
-use crate::ports::Entropy;
+use crate::ports::{Entropy, NodeStore};
 use crate::store::AtomicFile;
 use crate::webhooks::{Signer, secret_from_key};
 use std::fs::{self, Permissions};
@@ -72,7 +72,7 @@ impl PendingSecrets {
 /// A secret that a thread reads or creates while the server starts: a new one waits for the disk twice.
 pub(super) struct PendingSecret<T>(JoinHandle<io::Result<T>>);
 
-impl<T: Send + 'static> PendingSecret<T> {
+impl<T: NodeSecret + Send + 'static> PendingSecret<T> {
     /// Starts `provide` with the directory.
     fn start(
         dir: &Path,
@@ -87,6 +87,57 @@ impl<T: Send + 'static> PendingSecret<T> {
     /// Waits for it.
     pub(super) fn wait(self) -> io::Result<T> {
         self.0.join().unwrap_or_else(|_panic| Err(io::Error::other("its thread panicked")))
+    }
+
+    /// Waits for it. Nodes that share a store have the secret of the first one.
+    pub(super) fn wait_shared(self, store: &dyn NodeStore) -> io::Result<T> {
+        let own = self.wait()?;
+        match store.shared_setting(T::SETTING, &own.to_text()) {
+            Ok(None) => Ok(own),
+            Ok(Some(text)) => T::from_text(&text).ok_or_else(|| {
+                io::Error::new(ErrorKind::InvalidData, format!("the database has a damaged {}", T::SETTING))
+            }),
+            Err(error) => Err(io::Error::other(error.to_string())),
+        }
+    }
+}
+
+/// A secret that all nodes of a store have.
+pub(super) trait NodeSecret: Sized {
+    /// Its name among the settings of the store.
+    const SETTING: &'static str;
+    /// Its text there.
+    fn to_text(&self) -> String;
+    /// Reads the text; `None` if it is no such secret.
+    fn from_text(text: &str) -> Option<Self>;
+}
+
+/// The session key.
+impl NodeSecret for Vec<u8> {
+    const SETTING: &'static str = SESSION_KEY;
+
+    fn to_text(&self) -> String {
+        self.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        let digits = text.as_bytes().chunks(2);
+        let bytes = digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+        bytes.collect::<Option<Self>>().filter(|key| key.len() == SESSION_KEY_BYTES)
+    }
+}
+
+/// The secret of webhooks.
+impl NodeSecret for Secret {
+    const SETTING: &'static str = WEBHOOK_SECRET;
+
+    fn to_text(&self) -> String {
+        self.reveal().to_owned()
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        let secret = Self::from(text.to_owned());
+        Signer::new(std::slice::from_ref(&secret)).is_ok().then_some(secret)
     }
 }
 

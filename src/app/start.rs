@@ -2,7 +2,7 @@
 
 use super::App;
 use super::control_file::ControlFile;
-use super::data_dir::{self, open_store};
+use super::data_dir;
 use super::error::AppError;
 use super::first_invite;
 use super::job_directories::{CleanerPorts, JobDirectoryCleaner};
@@ -33,10 +33,10 @@ use crate::llm::{ImageLoader, Router};
 use crate::mcp::McpServers;
 use crate::metrics::{Metrics, Scrape, ServerInfo};
 use crate::ports::{
-    Audit, Clock, Contents, Entropy, KernelTables, Meter, Model, ReadinessProbe, SecretDigest, Store,
+    Audit, Clock, Contents, Entropy, KernelTables, Meter, Model, NodeStore, ReadinessProbe, SecretDigest,
     Workspaces,
 };
-use crate::store::{DAMAGED_EXIT, RedbStore, WriterLossCause};
+use crate::store::{DAMAGED_EXIT, WriterLossCause};
 use crate::tools::BashRules;
 use nanoclaw_sandbox::{KernelUse, Sandbox};
 use std::io::ErrorKind;
@@ -99,7 +99,7 @@ impl App {
         let cleaner = start_cleaner(config, &store, (&workspaces, &contents, &files), &clock)
             .map_err(AppError::Runtime)?;
         let ports =
-            EnginePorts { store: Arc::<RedbStore>::clone(&store), model, tools, clock, entropy, meter };
+            EnginePorts { store: Arc::<dyn NodeStore>::clone(&store), model, tools, clock, entropy, meter };
         let self_test = SandboxSelfTest::prepare(&sandbox, on_report).map_err(AppError::Runtime)?;
         let pool = WorkerPool::spawn(worker_threads(config), &ports, &engine_limits(config))?;
         let detector = pool.stall_detector(config.limits.stuck_job_s);
@@ -110,7 +110,7 @@ impl App {
             write_control_file(config, &bound, &*ports.entropy).map_err(AppError::Control)?;
         let first_invite = first_invite::of(&*store, &ports, &bound).map_err(AppError::FirstInvite)?;
         let webhooks = webhooks::start(config, &ports, &store, addresses.clone(), secrets.webhook)?;
-        let keys = (secrets.session_key.wait().map_err(AppError::SessionKey)?, control_key);
+        let keys = (secrets.session_key.wait_shared(&*store).map_err(AppError::SessionKey)?, control_key);
         let http = HttpParts { health, addresses, workspaces, contents, audit, keys, metrics, sandbox };
         let dependencies = http_dependencies(config, &ports, &store, http, bound.is_public());
         let serving = runtime.spawn(serve(listener, Arc::new(dependencies), shutdown));
@@ -138,19 +138,30 @@ fn open_measured_store(
     config: &Config,
     clock: &Arc<dyn Clock>,
     meter: &Arc<dyn Meter>,
-) -> Result<Arc<RedbStore>, AppError> {
-    let open = || open_store(config, clock);
+) -> Result<Arc<dyn NodeStore>, AppError> {
+    let open = || -> Result<Arc<dyn NodeStore>, AppError> {
+        match &config.store.url {
+            Some(url) => Ok(data_dir::open_database(config, url, clock)?),
+            None => open_guarded_file(config, clock),
+        }
+    };
     let store = service_manager::extend_start_timeout(open).map_err(AppError::Runtime)??;
     store.set_meter(Arc::clone(meter));
+    // The first commit also makes a file grow: two syncs. They pass while the other parts start, so that
+    // the first `/readyz` or job waits for its own commit only. A failure shows there, too.
+    drop(store.probe());
+    Ok(store)
+}
+
+/// Opens the store file. The process ends when the file is lost, and a thread looks for damage.
+fn open_guarded_file(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<dyn NodeStore>, AppError> {
+    let store = data_dir::open_store_file(config, clock)?;
     store.on_writer_loss(|cause| {
         std::process::exit(match cause {
             WriterLossCause::Failure => STORE_LOST_EXIT,
             WriterLossCause::Damage => DAMAGED_EXIT,
         })
     });
-    // The first commit also makes the file grow: two syncs. They pass while the other parts start, so that
-    // the first `/readyz` or job waits for its own commit only. A failure shows there, too.
-    drop(store.probe());
     let scrubbed = Arc::clone(&store);
     let scrub = std::thread::Builder::new().name("scrub".to_owned()).spawn(move || scrubbed.scrub());
     drop(scrub.map_err(AppError::Runtime)?); // it ends by itself
@@ -161,11 +172,11 @@ fn open_measured_store(
 /// on.
 fn start_cleaner(
     config: &Config,
-    store: &Arc<RedbStore>,
+    store: &Arc<dyn NodeStore>,
     (workspaces, contents, files): (&Arc<dyn Workspaces>, &Arc<dyn Contents>, &StoreWorkspaceFiles),
     clock: &Arc<dyn Clock>,
 ) -> std::io::Result<JobDirectoryCleaner> {
-    project_cleanup::remove_leftovers(Arc::<RedbStore>::clone(store), Arc::clone(workspaces))?;
+    project_cleanup::remove_leftovers(Arc::<dyn NodeStore>::clone(store), Arc::clone(workspaces))?;
     let ports = CleanerPorts {
         store: Arc::clone(store),
         workspaces: Arc::clone(workspaces),
@@ -212,15 +223,15 @@ fn worker_threads(config: &Config) -> usize {
 }
 
 fn start_scheduler(
-    store: &Arc<RedbStore>,
+    store: &Arc<dyn NodeStore>,
     ports: &EnginePorts,
     detector: StallDetector,
 ) -> std::io::Result<SchedulerThread> {
     let (clock, entropy) = (Arc::clone(&ports.clock), Arc::clone(&ports.entropy));
     SchedulerThread::start(
         SchedulerPorts {
-            schedules: Arc::<RedbStore>::clone(store),
-            batches: Arc::<RedbStore>::clone(store),
+            schedules: Arc::<dyn NodeStore>::clone(store),
+            batches: Arc::<dyn NodeStore>::clone(store),
             clock,
             entropy,
         },
@@ -289,7 +300,7 @@ impl KernelTables for SandboxRelief {
 }
 
 fn health_sources(
-    store: &Arc<RedbStore>,
+    store: &Arc<dyn NodeStore>,
     pool: &WorkerPool,
     self_test: &SandboxSelfTest,
     mcp: Option<&Arc<McpServers>>,
@@ -306,7 +317,7 @@ fn health_sources(
 fn http_dependencies(
     config: &Config,
     ports: &EnginePorts,
-    store: &Arc<RedbStore>,
+    store: &Arc<dyn NodeStore>,
     http: HttpParts,
     is_public: bool,
 ) -> AppDependencies {
@@ -322,13 +333,13 @@ fn http_dependencies(
     };
     let by_address = if is_public { Registration::Invite } else { Registration::Open };
     AppDependencies {
-        users: Arc::<RedbStore>::clone(store),
-        conversations: Arc::<RedbStore>::clone(store),
-        conversation_items: Arc::<RedbStore>::clone(store),
-        completions: Arc::<RedbStore>::clone(store),
-        projects: Arc::<RedbStore>::clone(store),
+        users: Arc::<dyn NodeStore>::clone(store),
+        conversations: Arc::<dyn NodeStore>::clone(store),
+        conversation_items: Arc::<dyn NodeStore>::clone(store),
+        completions: Arc::<dyn NodeStore>::clone(store),
+        projects: Arc::<dyn NodeStore>::clone(store),
         workspaces,
-        files: Arc::<RedbStore>::clone(store),
+        files: Arc::<dyn NodeStore>::clone(store),
         contents,
         audit,
         auth: AuthSettings {
@@ -339,20 +350,20 @@ fn http_dependencies(
             control_key_digest: Some(control_key),
             metrics_are_public: config.metrics.public,
         },
-        outbox: Arc::<RedbStore>::clone(store),
+        outbox: Arc::<dyn NodeStore>::clone(store),
         addresses,
         store: Arc::clone(&ports.store),
-        batches: Arc::<RedbStore>::clone(store),
-        schedules: Arc::<RedbStore>::clone(store),
-        accounts: Arc::<RedbStore>::clone(store),
-        backup: Arc::<RedbStore>::clone(store),
+        batches: Arc::<dyn NodeStore>::clone(store),
+        schedules: Arc::<dyn NodeStore>::clone(store),
+        accounts: Arc::<dyn NodeStore>::clone(store),
+        backup: Arc::<dyn NodeStore>::clone(store),
         clock: Arc::clone(&ports.clock),
         entropy: Arc::clone(&ports.entropy),
         mint: IdGenerator::default(),
         toolbox: Arc::clone(&ports.tools),
         model: Arc::clone(&ports.model),
         meter: Arc::clone(&ports.meter),
-        exposition: Arc::new(Scrape { metrics, store: Arc::<RedbStore>::clone(store) }),
+        exposition: Arc::new(Scrape { metrics, store: Arc::<dyn NodeStore>::clone(store) }),
         status: Arc::new(status),
         probes: health.probes,
         kernel_tables: Arc::new(SandboxRelief(sandbox)),

@@ -5,16 +5,15 @@ use crate::domain::id::UserId;
 use crate::mcp::McpServers;
 use crate::metrics::Metrics;
 use crate::ports::{
-    Clock, McpServerInfo, SandboxLevelInfo, ServerFigures, ServerStatus, StatsSource, StoreError, StoreStats,
+    Clock, McpServerInfo, NodeStore, SandboxLevelInfo, ServerFigures, ServerStatus, StoreError, StoreStats,
     UserJobCounts,
 };
-use crate::store::RedbStore;
 use std::sync::Arc;
 
 /// The parts that know something of the state.
 pub(super) struct StatusSources {
     pub(super) metrics: Arc<Metrics>,
-    pub(super) store: Arc<RedbStore>,
+    pub(super) store: Arc<dyn NodeStore>,
     pub(super) mcp: Option<Arc<McpServers>>,
     pub(super) levels: LevelStates,
     pub(super) clock: Arc<dyn Clock>,

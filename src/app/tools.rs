@@ -9,9 +9,9 @@ use crate::domain::tool::ToolChoice;
 use crate::llm::Router;
 use crate::mcp::McpServers;
 use crate::ports::{
-    Audit, Clock, Entropy, JobServices, Meter, Model, NoopMeter, ToolScope, ToolSource, Toolbox, Workspaces,
+    Audit, Clock, Entropy, JobServices, Meter, Model, NodeStore, NoopMeter, ToolScope, ToolSource, Toolbox,
+    Workspaces,
 };
-use crate::store::RedbStore;
 use crate::tools::{
     AgentServices, ApprovalRules, BashRules, BatchLimits, CodeRunner, CommandTools, DefaultTools, Executor,
     ExecutorOptions, JavaScriptTools, MeasuredCode, SharedCode, ToolDeps, ToolOptions, registered,
@@ -25,7 +25,7 @@ use workspace_files::StoreWorkspaceFiles;
 /// The tools of the server, over a store that no server has open. Without MCP servers: they start slowly.
 pub fn local_tools(
     config: &Config,
-    store: &Arc<RedbStore>,
+    store: &Arc<dyn NodeStore>,
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<dyn Toolbox>, AppError> {
     let model: Arc<dyn Model> = Arc::new(Router::new(config.models.clone(), &config.limits)?);
@@ -53,7 +53,7 @@ pub fn local_tools(
 pub(super) struct ExecutorDependencies<'a> {
     pub(super) sandbox: &'a Arc<Sandbox>,
     pub(super) bash: BashRules,
-    pub(super) store: &'a Arc<RedbStore>,
+    pub(super) store: &'a Arc<dyn NodeStore>,
     pub(super) model: &'a Arc<dyn Model>,
     pub(super) clock: &'a Arc<dyn Clock>,
     pub(super) entropy: &'a Arc<dyn Entropy>,
@@ -104,7 +104,7 @@ pub(super) fn executor(
         AgentServices { jobs, model: Arc::clone(model), toolbox: Arc::default(), clock: Arc::clone(clock) };
     let deps = ToolDeps {
         code: Arc::new(MeasuredCode::new(code_runner(config, sandbox), Arc::clone(meter))),
-        results: Arc::<RedbStore>::clone(store),
+        results: Arc::<dyn NodeStore>::clone(store),
         files: Arc::<StoreWorkspaceFiles>::clone(files),
         web: Arc::new(GuardedWeb::new(&config.web).map_err(|(_, bad)| AppError::BadWebRange(bad))?),
         agents,

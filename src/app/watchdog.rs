@@ -3,8 +3,7 @@
 //! disk. A full channel is not: it looks the same behind a hung writer, so it is tried again.
 
 use super::service_manager;
-use crate::ports::{Store, StoreError, Ticket};
-use crate::store::RedbStore;
+use crate::ports::{NodeStore, StoreError, Ticket};
 use sd_notify::NotifyState;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -28,14 +27,14 @@ pub(super) struct Watchdog {
 
 impl Watchdog {
     /// Starts the thread if the service manager watches this process.
-    pub(super) fn start(store: &Arc<RedbStore>, address: String) -> io::Result<Option<Self>> {
+    pub(super) fn start(store: &Arc<dyn NodeStore>, address: String) -> io::Result<Option<Self>> {
         let Some(timeout) = sd_notify::watchdog_enabled().filter(|timeout| !timeout.is_zero()) else {
             return Ok(None);
         };
         let (probed_store, status_store) = (Arc::clone(store), Arc::clone(store));
         let watch = WatchdogThread {
             probe: Box::new(move || probed_store.probe()),
-            status: Box::new(move || status(&address, &status_store)),
+            status: Box::new(move || status(&address, &*status_store)),
             every: timeout / NOTIFICATIONS,
         };
         watch.begin(Box::new(service_manager::notify)).map(Some)
@@ -113,7 +112,7 @@ fn pause(ended: &Receiver<()>, pause: Duration) -> bool {
 }
 
 /// The state of the server in one line.
-fn status(address: &str, store: &RedbStore) -> String {
+fn status(address: &str, store: &dyn NodeStore) -> String {
     match store.load() {
         Ok(load) => format!("serving {address}; {} running, {} queued", load.running, load.queued),
         Err(_) => format!("serving {address}"),
@@ -123,6 +122,7 @@ fn status(address: &str, store: &RedbStore) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::RedbStore;
     use tokio::sync::oneshot;
 
     const PATIENCE: Duration = Duration::from_secs(60);
@@ -212,8 +212,8 @@ mod tests {
     #[test]
     fn the_status_shows_address_and_load() {
         let store = RedbStore::in_memory(Arc::new(super::super::system::SystemClock::new()));
-        assert_eq!(status("http://127.0.0.1:1", &store), "serving http://127.0.0.1:1; 0 running, 0 queued");
+        assert_eq!(status("http://127.0.0.1:1", &*store), "serving http://127.0.0.1:1; 0 running, 0 queued");
         store.close();
-        assert_eq!(status("http://127.0.0.1:1", &store), "serving http://127.0.0.1:1");
+        assert_eq!(status("http://127.0.0.1:1", &*store), "serving http://127.0.0.1:1");
     }
 }

@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::domain::address::AddressPolicy;
 use crate::domain::secret::Secret;
 use crate::engine::EnginePorts;
-use crate::store::RedbStore;
+use crate::ports::NodeStore;
 use crate::webhooks::{Dispatcher, DispatcherPorts, DispatcherThreads, HttpSender, Signer, StorePayloads};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,18 +21,18 @@ pub(super) fn policy(config: &Config) -> Result<AddressPolicy, AppError> {
 pub(super) fn start(
     config: &Config,
     ports: &EnginePorts,
-    store: &Arc<RedbStore>,
+    store: &Arc<dyn NodeStore>,
     policy: AddressPolicy,
     own_secret: Option<PendingSecret<Secret>>,
 ) -> Result<DispatcherThreads, AppError> {
     let dispatcher = Dispatcher::new(DispatcherPorts {
-        outbox: Arc::<RedbStore>::clone(store),
+        outbox: Arc::<dyn NodeStore>::clone(store),
         payloads: Arc::new(StorePayloads {
             jobs: Arc::clone(&ports.store),
-            batches: Arc::<RedbStore>::clone(store),
+            batches: Arc::<dyn NodeStore>::clone(store),
         }),
         sender: Arc::new(HttpSender::new(policy, Duration::from_secs(config.webhooks.timeout_s))),
-        signer: signer(config, own_secret)?,
+        signer: signer(config, own_secret, &**store)?,
         clock: Arc::clone(&ports.clock),
         entropy: Arc::clone(&ports.entropy),
         meter: Arc::clone(&ports.meter),
@@ -40,10 +40,14 @@ pub(super) fn start(
     Ok(DispatcherThreads::start(dispatcher, Arc::clone(&ports.clock))?)
 }
 
-fn signer(config: &Config, own_secret: Option<PendingSecret<Secret>>) -> Result<Signer, AppError> {
+fn signer(
+    config: &Config,
+    own_secret: Option<PendingSecret<Secret>>,
+    store: &dyn NodeStore,
+) -> Result<Signer, AppError> {
     let mut secrets = config.webhooks.secrets.clone();
     if let Some(secret) = own_secret {
-        secrets.push(secret.wait().map_err(AppError::WebhookSecret)?);
+        secrets.push(secret.wait_shared(store).map_err(AppError::WebhookSecret)?);
     }
     Signer::new(&secrets).map_err(|(_, bad)| AppError::BadSecret(bad))
 }

@@ -10,11 +10,10 @@ use crate::domain::secret_names::is_secret_name;
 use crate::domain::workspace::Workspace;
 use crate::domain::workspace_path::path_below;
 use crate::ports::{
-    Clock, DirectoryListing, FileChange, FileError, FileKind, GlobQuery, Projects, QuotaShare, QuotaSources,
-    RunDirectory, SearchQuery, SearchResults, StorageAllowance, StorageScope, StorageUsage, Store, Users,
-    WorkspaceFiles, WorkspaceFolder, WorkspaceOwner, Workspaces, WrittenFile,
+    Clock, DirectoryListing, FileChange, FileError, FileKind, GlobQuery, NodeStore, Projects, QuotaShare,
+    QuotaSources, RunDirectory, SearchQuery, SearchResults, StorageAllowance, StorageScope, StorageUsage,
+    Store, Users, WorkspaceFiles, WorkspaceFolder, WorkspaceOwner, Workspaces, WrittenFile,
 };
-use crate::store::RedbStore;
 use crate::workspace::HostFiles;
 use std::fs::File;
 use std::sync::Arc;
@@ -43,12 +42,12 @@ pub(super) struct StoreWorkspaceFiles {
 
 impl StoreWorkspaceFiles {
     /// Uses the same `Workspaces` as HTTP, so that writers wait for each other.
-    pub(super) fn new(config: &Config, store: &Arc<RedbStore>, workspaces: &Arc<dyn Workspaces>) -> Self {
+    pub(super) fn new(config: &Config, store: &Arc<dyn NodeStore>, workspaces: &Arc<dyn Workspaces>) -> Self {
         let limits = &config.limits;
         Self {
-            jobs: Arc::<RedbStore>::clone(store),
-            projects: Arc::<RedbStore>::clone(store),
-            users: Arc::<RedbStore>::clone(store),
+            jobs: Arc::<dyn NodeStore>::clone(store),
+            projects: Arc::<dyn NodeStore>::clone(store),
+            users: Arc::<dyn NodeStore>::clone(store),
             workspaces: Arc::clone(workspaces),
             usages: Arc::new(JobUsages::new(limits, workspaces)),
             project_limits: StorageAllowance {

@@ -37,6 +37,8 @@ pub(crate) const RANGES: &[(&str, &[NumberRange])] = &[
         "store",
         &[
             ("cache_bytes", MIB..=64 * GIB),
+            ("lease_s", 3..=3_600),
+            ("connections", 3..=200),
             ("linger_ms", 0..=1_000),
             ("channel_writes", 16..=1_000_000),
             ("settle_ms", 1..=60_000),

@@ -139,7 +139,9 @@ impl Worker {
     fn open<'a>(&'a self, lease: &'a Lease) -> Result<Driver<'a>, StoreError> {
         for _ in 1..READ_ATTEMPTS {
             match Driver::new(&self.ports, &self.limits, lease, &self.draining) {
-                Err(StoreError::Io(_) | StoreError::Recovering) if lease.cancel.reason().is_none() => {
+                Err(StoreError::Io(_) | StoreError::Recovering | StoreError::Unreachable)
+                    if lease.cancel.reason().is_none() =>
+                {
                     self.ports.clock.sleep(&lease.cancel, STORE_RETRY_DELAY);
                     self.ports.store.probe().wait()?;
                 }

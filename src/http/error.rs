@@ -236,6 +236,8 @@ fn store_class(error: &StoreError) -> (StatusCode, &'static str) {
     match error {
         StoreError::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
         StoreError::Recovering => (StatusCode::SERVICE_UNAVAILABLE, "recovering"),
+        StoreError::Unreachable => (StatusCode::SERVICE_UNAVAILABLE, "database_unreachable"),
+        StoreError::NoBackup => (StatusCode::NOT_IMPLEMENTED, "no_backup"),
         StoreError::Misplaced => (StatusCode::SERVICE_UNAVAILABLE, "store_moved"),
         StoreError::Closed => (StatusCode::SERVICE_UNAVAILABLE, "shutting_down"),
         StoreError::Full | StoreError::LowDisk { .. } => (StatusCode::INSUFFICIENT_STORAGE, "disk_full"),

@@ -17,6 +17,7 @@ mod kernel_tables;
 mod meter;
 mod model;
 mod model_health;
+mod node_store;
 mod outbox;
 mod processes;
 mod projects;
@@ -66,6 +67,7 @@ pub use model::{
     Chunk, ChunkSink, Completion, ForwardError, ForwardOutcome, Model, ModelError, ModelInfo, ModelRequest,
 };
 pub use model_health::{ModelHealth, ModelState};
+pub use node_store::{NodeStore, StoreLoad};
 pub use outbox::{DeliveryPage, DeliveryQuery, Outbox, Payload, Payloads};
 pub use processes::{GuestPipes, GuestProcess, ProcessSpec, Processes};
 pub use projects::{ProjectCursor, ProjectError, ProjectPage, Projects};

@@ -14,6 +14,12 @@ pub enum StoreError {
     /// The file is repaired after a disk error; try again in a moment (HTTP: 503 with `Retry-After`).
     #[error("the store is recovering from a disk error, try again in a moment")]
     Recovering,
+    /// The database of the store cannot be reached; try again in a moment (HTTP: 503 with `Retry-After`).
+    #[error("the database cannot be reached, try again in a moment")]
+    Unreachable,
+    /// The store is a database, which has its own backups (HTTP: 501).
+    #[error("the store is a database: back it up with its own tools, for example pg_dump")]
+    NoBackup,
     /// The disk is full.
     #[error("the disk is full; running jobs may finish, new ones are refused")]
     Full,

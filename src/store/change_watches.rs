@@ -47,6 +47,20 @@ impl<K: Copy + Eq + Hash> ChangeWatches<K> {
         }
     }
 
+    /// The watched ids.
+    pub(crate) fn keys(&self) -> Vec<K> {
+        let channels = self.lock();
+        let watched = channels.by_key.iter().filter(|(_, sender)| sender.receiver_count() > 0);
+        watched.map(|(key, _)| *key).collect()
+    }
+
+    /// Wakes the readers of this id, who look for themselves.
+    pub(crate) fn touch(&self, key: K) {
+        if let Some(sender) = self.lock().by_key.get(&key) {
+            sender.send_modify(|newest| *newest = newest.saturating_add(1));
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, WatchChannels<K>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -12,9 +12,12 @@ mod job_removals;
 mod limits;
 pub mod options;
 mod port_error;
+pub mod postgres;
+mod queue_length;
 mod redb;
 mod retention_age;
 mod rows;
+mod waiting_claims;
 
 pub use self::redb::{
     LAYOUT, LayoutProbe, OpenError, RedbStore, StoreCheck, WriterLossCause, backup_closed, check,

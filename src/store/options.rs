@@ -2,12 +2,22 @@
 
 use super::retention_age::RetentionAge;
 use crate::domain::fair_share::FairShare;
+use crate::domain::secret::Secret;
 use serde::{Deserialize, Serialize};
 
 /// Options of the store's writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreOptions {
+    /// URL of a `PostgreSQL` database that several nodes share; `None`: the store is a file.
+    pub url: Option<Secret>,
+    /// Name of this node in lists and logs; `None`: the host's name.
+    pub node_name: Option<String>,
+    /// A node that has not renewed its lease in the database for so long loses its jobs to the others,
+    /// seconds.
+    pub lease_s: u64,
+    /// Maximum connections of this node to the database.
+    pub connections: usize,
     /// Memory for pages of the file, bytes.
     pub cache_bytes: usize,
     /// How long a write that is not urgent may wait to share a commit, milliseconds.
@@ -63,6 +73,10 @@ impl Default for RetentionOptions {
 impl Default for StoreOptions {
     fn default() -> Self {
         Self {
+            url: None,
+            node_name: None,
+            lease_s: 15,
+            connections: 8,
             cache_bytes: 16 * 1024 * 1024,
             linger_ms: 25,
             channel_writes: 4_096,

@@ -12,8 +12,7 @@ use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::ports::{
-    Batches, Conversations, Idempotent, JobChangeError, JobQuery, LeaseError, NewBatch, NewLine, Store,
-    SubmitError, Urgency,
+    Idempotent, JobChangeError, JobQuery, LeaseError, NewBatch, NewLine, SubmitError, Urgency,
 };
 
 const TIMEOUT_MS: u64 = 60_000;

@@ -9,8 +9,7 @@ use nanoclaw::domain::job::{ConversationSummary, Job, JobOrigin, JobOutcome, Job
 use nanoclaw::domain::job_filter::JobFilter;
 use nanoclaw::domain::message::Message;
 use nanoclaw::ports::{
-    BackgroundJobs, CancelReason, ConversationError, Conversations, Idempotent, JobQuery, NewJob,
-    RegenerateRequest, SpawnError, Store, SubmitError,
+    CancelReason, ConversationError, Idempotent, JobQuery, NewJob, RegenerateRequest, SpawnError, SubmitError,
 };
 
 /// A child of a job, in a conversation.

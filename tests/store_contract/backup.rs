@@ -20,10 +20,7 @@ use nanoclaw::domain::stored_file::ContentDigest;
 use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::domain::webhook::{AfterAttempt, DeliveryAttempt, WebhookUrl};
-use nanoclaw::ports::{
-    AccountChange, Backup, Batches, Conversations, NewBatch, NewLine, Outbox, Projects, Schedules, Store,
-    StoreError, SubmitError, Urgency, Users,
-};
+use nanoclaw::ports::{AccountChange, NewBatch, NewLine, Store, StoreError, SubmitError, Urgency};
 use nanoclaw::store::{AtomicFile, OpenError, backup_closed, restore};
 use redb::{ReadableDatabase, ReadableTableMetadata, TableHandle};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +29,7 @@ use std::path::Path;
 
 /// Jobs in every state, so that no table is empty.
 fn busy() -> Fixture {
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     let mut late = job(1, ANN);
     late.spec.run_at_ms = Some(9_000_000);
     let image = Image {
@@ -145,12 +142,12 @@ fn tables(path: &Path) -> BTreeMap<String, u64> {
 #[test]
 fn a_backup_has_all_rows_of_all_tables_and_mode_0600() {
     let fixture = busy();
-    let copy = fixture.dir.path().join("copy.redb");
+    let copy = fixture.dir().join("copy.redb");
     std::fs::write(&copy, "an older backup").unwrap();
-    fixture.store.backup_to(&copy).unwrap();
+    fixture.file_store().backup_to(&copy).unwrap();
     assert_eq!(std::fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
-    assert!(!fixture.dir.path().join("copy.redb.part").exists());
-    let original = fixture.dir.path().join("original.redb");
+    assert!(!fixture.dir().join("copy.redb.part").exists());
+    let original = fixture.dir().join("original.redb");
     std::fs::copy(fixture.path(), &original).unwrap();
     let copied = tables(&copy);
     // Nothing is written in between, so a missing or truncated table is detected here.
@@ -168,16 +165,16 @@ fn a_backup_has_all_rows_of_all_tables_and_mode_0600() {
 
 #[test]
 fn a_backup_is_one_snapshot_while_writes_continue() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     let text = "x".repeat(1_000_000);
     for n in 1..=20 {
         let mut large = job(n, ANN);
         large.spec.system_prompt = Some(text.clone());
         fixture.submit([large]);
     }
-    let copy = fixture.dir.path().join("copy.redb");
+    let copy = fixture.dir().join("copy.redb");
     std::thread::scope(|scope| {
-        let copying = scope.spawn(|| fixture.store.backup_to(&copy));
+        let copying = scope.spawn(|| fixture.file_store().backup_to(&copy));
         let mut n = 100;
         while !copying.is_finished() {
             fixture.submit([job(n, ANN)]);
@@ -198,16 +195,16 @@ fn a_backup_is_one_snapshot_while_writes_continue() {
 #[test]
 fn an_unnamed_copy_leaves_no_file_in_the_directory() {
     let fixture = busy();
-    let before = std::fs::read_dir(fixture.dir.path()).unwrap().count();
+    let before = std::fs::read_dir(fixture.dir()).unwrap().count();
     let copy = fixture.store.copy().unwrap();
     assert!(copy.metadata().unwrap().len() > 0);
-    assert_eq!(std::fs::read_dir(fixture.dir.path()).unwrap().count(), before);
+    assert_eq!(std::fs::read_dir(fixture.dir()).unwrap().count(), before);
 }
 
 #[test]
 fn a_backup_is_refused_when_the_disk_has_too_little_space() {
     let limits = Limits { disk_free_bytes: 1 << 60, ..Limits::default() };
-    let fixture = Fixture::with(&limits);
+    let fixture = Fixture::file_with(&limits);
     assert!(matches!(fixture.store.copy(), Err(StoreError::LowDisk { .. })));
     assert!(matches!(
         fixture.store.submit(vec![job(1, ANN)]).wait(),
@@ -219,7 +216,7 @@ fn a_backup_is_refused_when_the_disk_has_too_little_space() {
 #[test]
 fn a_closed_store_can_be_copied_and_an_open_one_is_locked() {
     let fixture = busy();
-    let target = fixture.dir.path().join("copy.redb");
+    let target = fixture.dir().join("copy.redb");
     let draft = AtomicFile::begin(&target).unwrap();
     assert!(matches!(backup_closed(&fixture.path(), &draft), Err(OpenError::Locked { .. })));
     fixture.store.close();
@@ -230,9 +227,9 @@ fn a_closed_store_can_be_copied_and_an_open_one_is_locked() {
 
 #[test]
 fn p1_a_restore_keeps_the_old_file_and_refuses_bad_backups_untouched() {
-    let (fixture, other) = (busy(), Fixture::new());
-    let copy = fixture.dir.path().join("copy.redb");
-    fixture.store.backup_to(&copy).unwrap();
+    let (fixture, other) = (busy(), Fixture::file());
+    let copy = fixture.dir().join("copy.redb");
+    fixture.file_store().backup_to(&copy).unwrap();
     other.submit([job(77, ANN)]);
 
     let error = restore(&other.path(), &copy, 5).err().unwrap().to_string();
@@ -240,7 +237,7 @@ fn p1_a_restore_keeps_the_old_file_and_refuses_bad_backups_untouched() {
     other.store.close();
     let before = std::fs::read(other.path()).unwrap();
 
-    let bad = other.dir.path().join("bad");
+    let bad = other.dir().join("bad");
     std::fs::write(&bad, "garbage that is no store at all").unwrap();
     assert!(restore(&other.path(), &bad, 5).err().unwrap().to_string().contains("no NanoClaw store"));
     let mut torn = std::fs::read(&copy).unwrap();
@@ -248,16 +245,13 @@ fn p1_a_restore_keeps_the_old_file_and_refuses_bad_backups_untouched() {
     torn[4096..middle].fill(0xAA);
     std::fs::write(&bad, &torn).unwrap();
     assert!(restore(&other.path(), &bad, 5).is_err(), "damaged");
-    drop(redb::Database::create(other.dir.path().join("empty")).unwrap());
-    assert!(
-        restore(&other.path(), &other.dir.path().join("empty"), 5).is_err(),
-        "a database that is not a store"
-    );
-    assert!(restore(&other.path(), &other.dir.path().join("absent"), 5).is_err());
+    drop(redb::Database::create(other.dir().join("empty")).unwrap());
+    assert!(restore(&other.path(), &other.dir().join("empty"), 5).is_err(), "a database that is not a store");
+    assert!(restore(&other.path(), &other.dir().join("absent"), 5).is_err());
     assert!(std::fs::read(other.path()).unwrap() == before, "refused restores touch nothing");
 
     let old_store = restore(&other.path(), &copy, 5).unwrap().unwrap();
-    assert_eq!(old_store, other.dir.path().join("store.redb.before-restore-5"));
+    assert_eq!(old_store, other.dir().join("store.redb.before-restore-5"));
     let store = open(&other.path(), &Limits::default(), ManualClock::new()).unwrap();
     assert_eq!(store.job(ANN, id(77)).unwrap(), None);
     assert_eq!(store.output(id(2)).unwrap().as_deref(), Some("answer"));
@@ -268,8 +262,8 @@ fn p1_a_restore_keeps_the_old_file_and_refuses_bad_backups_untouched() {
 #[test]
 fn a_restore_replaces_a_store_that_cannot_be_opened() {
     let fixture = busy();
-    let copy = fixture.dir.path().join("copy.redb");
-    fixture.store.backup_to(&copy).unwrap();
+    let copy = fixture.dir().join("copy.redb");
+    fixture.file_store().backup_to(&copy).unwrap();
     fixture.store.close();
     let mut spoilt = std::fs::read(fixture.path()).unwrap();
     spoilt[9..].fill(0xAA);

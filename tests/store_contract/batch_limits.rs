@@ -7,7 +7,7 @@ use nanoclaw::domain::account::{Quota, QuotaKind};
 use nanoclaw::domain::batch::BatchStatus;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::ports::{AccountChange, BatchError, Batches, Lease, Store, SubmitError, Users};
+use nanoclaw::ports::{AccountChange, BatchError, Lease, SubmitError};
 
 #[test]
 fn p8_a_batch_queues_at_most_as_many_jobs_as_its_concurrency() {

@@ -8,10 +8,7 @@ use nanoclaw::domain::idempotency::IdempotencyKey;
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::stored_file::{ContentDigest, FilePurpose, StoredFile};
-use nanoclaw::ports::{
-    BatchError, BatchFiles, Batches, Idempotent, LineOutcome, NewBatch, NewLine, Store, StoredFiles,
-    SubmitError,
-};
+use nanoclaw::ports::{BatchError, BatchFiles, Idempotent, LineOutcome, NewBatch, NewLine, SubmitError};
 use std::collections::BTreeMap;
 
 pub(super) fn batch(number: u128) -> BatchId {

@@ -4,7 +4,7 @@ use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, cancelled, delta, done, id, job};
 use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::job::JobStatus;
-use nanoclaw::ports::{CancelReason, LeaseError, Store, Urgency};
+use nanoclaw::ports::{CancelReason, LeaseError, Urgency};
 use std::sync::{Arc, Barrier};
 
 fn last_event(fixture: &Fixture, n: u128) -> Event {

@@ -8,7 +8,7 @@ use nanoclaw::domain::job::{JobOutcome, Priority};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::tool::ToolCall;
-use nanoclaw::ports::{CancelToken, Store, SubmitError};
+use nanoclaw::ports::{CancelToken, SubmitError};
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;

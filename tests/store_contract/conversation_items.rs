@@ -8,11 +8,11 @@ use nanoclaw::domain::id::UserId;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
 use nanoclaw::ports::{
-    Accounts, Clock, ConversationEntry, ConversationError, ConversationItems, Conversations, EntryQuery,
-    EntryRef, ItemsEdit, NewItems, RegenerateRequest, Store,
+    Clock, ConversationEntry, ConversationError, EntryQuery, EntryRef, ItemsEdit, NewItems, NodeStore,
+    RegenerateRequest,
 };
+use nanoclaw::store::RetentionAge;
 use nanoclaw::store::options::{RetentionOptions, StoreOptions};
-use nanoclaw::store::{RedbStore, RetentionAge};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -32,7 +32,10 @@ pub(crate) fn add(fixture: &Fixture, text: &str) {
 }
 
 fn opened() -> Fixture {
-    let fixture = Fixture::new();
+    opened_in(Fixture::new())
+}
+
+fn opened_in(fixture: Fixture) -> Fixture {
     fixture.store.create_conversation(chat(ANN, "chat", fixture.clock.now_ms()), 9).wait().unwrap();
     fixture
 }
@@ -60,13 +63,17 @@ fn texts(messages: &[Message]) -> Vec<String> {
     messages.iter().map(text).collect()
 }
 
-fn page(store: &RedbStore, user: UserId, query: EntryQuery) -> (Vec<ConversationEntry>, Option<u64>) {
+fn page(
+    store: &Arc<dyn NodeStore>,
+    user: UserId,
+    query: EntryQuery,
+) -> (Vec<ConversationEntry>, Option<u64>) {
     let page = store.entries(user, &name("chat"), query).unwrap();
     (page.entries, page.next)
 }
 
 /// All entries: `j` and the number of a job, or the text of an added item.
-fn all(store: &RedbStore, is_newest_first: bool) -> Vec<String> {
+fn all(store: &Arc<dyn NodeStore>, is_newest_first: bool) -> Vec<String> {
     let (mut shown, mut from) = (Vec::new(), None);
     loop {
         let (entries, next) = page(store, ANN, EntryQuery { from, is_newest_first, limit: 2 });
@@ -196,17 +203,17 @@ fn removing_a_conversation_and_regenerating_remove_items() {
     assert_eq!(all(&fixture.store, false), ["new"]);
     for _ in 0..4 {
         fixture.clock.advance(61_000);
-        fixture.store.probe().wait().unwrap(); // a sweep follows each single write
+        fixture.store.run_retention().unwrap();
     }
     assert_eq!(all(&fixture.store, false), ["new"]);
     assert!(fixture.store.remove_conversation(ANN, name("chat")).wait().unwrap());
-    fixture.store.probe().wait().unwrap();
+    fixture.store.run_retention().unwrap();
     assert_eq!(fixture.store.stored_bytes(ANN), Ok(0), "nothing is left");
 }
 
 #[test]
 fn p8_items_count_as_stored_bytes() {
-    let fixture = opened();
+    let fixture = opened_in(Fixture::file());
     let before = fixture.store.stored_bytes(ANN).unwrap();
     add(&fixture, &"x".repeat(10_000));
     let stored = fixture.store.stored_bytes(ANN).unwrap() - before;
@@ -217,22 +224,20 @@ fn p8_items_count_as_stored_bytes() {
 
 #[test]
 fn items_are_removed_with_jobs_of_their_age() {
-    let fixture = opened();
+    let mut fixture = opened();
     add(&fixture, "old");
     run(&fixture, 1);
-    fixture.store.close();
     let retention = RetentionOptions { jobs: RetentionAge::For(3_600_000), ..RetentionOptions::default() };
     let options = StoreOptions { retention, ..StoreOptions::default() };
-    let clock = Arc::clone(&fixture.clock) as Arc<dyn Clock>;
-    let store = RedbStore::open(&fixture.path(), &options, &Limits::default(), clock).unwrap();
+    fixture.reopen(&options, &Limits::default());
     fixture.clock.advance(3 * 24 * 3_600_000);
     for _ in 0..8 {
         fixture.clock.advance(61_000);
-        store.probe().wait().unwrap();
-        if all(&store, false).is_empty() {
+        fixture.store.run_retention().unwrap();
+        if all(&fixture.store, false).is_empty() {
             break;
         }
     }
-    assert_eq!(all(&store, false), [] as [&str; 0]);
-    assert!(store.conversation(ANN, &name("chat")).unwrap().is_some());
+    assert_eq!(all(&fixture.store, false), [] as [&str; 0]);
+    assert!(fixture.store.conversation(ANN, &name("chat")).unwrap().is_some());
 }

@@ -7,9 +7,7 @@ use crate::support::store::{ANN, BOB, check_stored_bytes, done, id, job, name, t
 use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::job::{JobOutcome, JobStatus};
 use nanoclaw::domain::message::Message;
-use nanoclaw::ports::{
-    ConversationError, Conversations, Idempotent, JobChangeError, MessageRef, RegenerateRequest, Store,
-};
+use nanoclaw::ports::{ConversationError, Idempotent, JobChangeError, MessageRef, RegenerateRequest};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -64,7 +62,7 @@ impl Pair {
 
 impl Model {
     fn new() -> Self {
-        let fixture = Fixture::new();
+        let fixture = Fixture::file();
         fixture.submit([turn(1_000, BOB, "chat")]);
         fixture.store.finish(fixture.claim().fence(), vec![], done(id(1_000), "his")).wait().unwrap();
         Self { fixture, pairs: Vec::new(), exists: false, number: 0 }

@@ -1,16 +1,16 @@
 //! Removing conversations: they are invisible at once, unfinished jobs are cancelled, the sweeper removes
 //! the rows, and a new conversation of the same name starts empty.
 
-use super::fixture::{Fixture, open};
+use super::fixture::Fixture;
 use super::messages::{next_history, say, shown};
-use crate::support::store::{ANN, BOB, ManualClock, done, id, job, name, turn};
+use crate::support::store::{ANN, BOB, done, id, job, name, turn};
 use nanoclaw::domain::id::JobId;
 use nanoclaw::domain::job::{ConversationSummary, History, JobOutcome, JobStatus};
 use nanoclaw::domain::job_filter::JobFilter;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
-use nanoclaw::ports::{Accounts, CancelReason, Conversations, JobQuery, Store, StoreError};
-use std::sync::Arc;
+use nanoclaw::ports::{CancelReason, JobQuery, StoreError};
+use nanoclaw::store::options::StoreOptions;
 
 /// Longer than the interval of the sweeper.
 const A_LOOK_MS: u64 = 61_000;
@@ -35,7 +35,7 @@ pub(crate) fn sweep_until_gone(fixture: &Fixture, number: u128) {
             return;
         }
         fixture.clock.advance(A_LOOK_MS);
-        fixture.store.probe().wait().unwrap();
+        fixture.store.run_retention().unwrap();
     }
     panic!("job {number} was never swept");
 }
@@ -163,7 +163,7 @@ fn a_job_of_a_removed_conversation_cannot_be_retried() {
 fn an_unreadable_job_fails_its_list_and_blocks_no_removal() {
     use redb::TableDefinition;
     const JOBS: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("jobs");
-    let fixture = Fixture::new();
+    let mut fixture = Fixture::file();
     for number in 1..=3 {
         say(&fixture, number);
     }
@@ -173,8 +173,7 @@ fn an_unreadable_job_fails_its_list_and_blocks_no_removal() {
     writing.open_table(JOBS).unwrap().insert(id(2).to_bytes().as_slice(), b"\x01{".as_slice()).unwrap();
     writing.commit().unwrap();
     drop(database);
-    let store = open(&fixture.path(), &Limits::default(), ManualClock::new()).unwrap();
-    let fixture = Fixture { store, clock: Arc::clone(&fixture.clock), dir: fixture.dir };
+    fixture.reopen(&StoreOptions::default(), &Limits::default());
     let page = fixture.store.messages(ANN, &name("chat"), None, 9);
     assert!(matches!(page, Err(StoreError::Corrupt(_))), "a list without it would be wrong: {page:?}");
     let ask = super::messages::ask(2);

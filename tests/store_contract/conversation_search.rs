@@ -6,7 +6,7 @@ use nanoclaw::domain::conversation::ConversationChange;
 use nanoclaw::domain::id::UserId;
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::search_words::SearchWords;
-use nanoclaw::ports::{ConversationPage, ConversationQuery, Conversations, MessageRef, Store};
+use nanoclaw::ports::{ConversationPage, ConversationQuery, MessageRef};
 
 fn search(fixture: &Fixture, user: UserId, words: &str) -> Vec<String> {
     let page = fixture.store.conversations(&query(user, words)).unwrap();

@@ -8,8 +8,8 @@ use nanoclaw::domain::id::{BatchId, JobId, ProjectId, UserId};
 use nanoclaw::domain::job::JobOutcome;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::ports::{
-    Batches, Clock, ConversationCursor, ConversationError, ConversationQuery, Conversations, Idempotent,
-    NewBatch, NewJob, NewLine, RegenerateRequest, Store, SubmitError,
+    Clock, ConversationCursor, ConversationError, ConversationQuery, Idempotent, NewBatch, NewJob, NewLine,
+    RegenerateRequest, SubmitError,
 };
 
 fn query(user: UserId, limit: usize) -> ConversationQuery {

@@ -5,7 +5,7 @@ use crate::support::store::{ANN, cost, id, job, turn};
 use nanoclaw::domain::event::{EngineMark, Event, FailureCode, Record, StatusPhase};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::ports::{LeaseError, Store, Urgency};
+use nanoclaw::ports::{LeaseError, Urgency};
 
 /// A job that is deferred for five seconds.
 fn deferred() -> Fixture {

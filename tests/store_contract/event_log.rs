@@ -5,7 +5,7 @@ use crate::support::store::{ANN, BOB, delta, done, id, job};
 use nanoclaw::domain::event::{EngineMark, Event, FinishReason, Record, StatusPhase};
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::ports::{CancelReason, Fence, LeaseError, Store, StoreError, SubmitError, Urgency};
+use nanoclaw::ports::{CancelReason, Fence, LeaseError, StoreError, SubmitError, Urgency};
 
 fn mark() -> Record {
     EngineMark::ModelFinished {

@@ -1,32 +1,28 @@
 //! Users share the workers: the claim order of a store that has accounts.
 
 use super::fixture::Fixture;
-use crate::support::store::{ANN, BOB, ManualClock, done, id, job};
+use crate::support::store::{ANN, BOB, done, id, job};
 use nanoclaw::domain::fair_share::FairShare;
 use nanoclaw::domain::id::{JobId, UserId};
 use nanoclaw::domain::job::Priority;
 use nanoclaw::domain::limits::Limits;
-use nanoclaw::ports::{Clock, Lease, NewJob, Store};
-use nanoclaw::store::RedbStore;
+use nanoclaw::ports::{Lease, NewJob};
 use nanoclaw::store::options::StoreOptions;
-use std::path::Path;
-use std::sync::Arc;
-use tempfile::TempDir;
 
 const CAY: UserId = UserId(3);
 
-fn open(path: &Path, share: Option<FairShare>) -> Arc<RedbStore> {
-    let options = StoreOptions { share, ..StoreOptions::default() };
-    // A store that closes while jobs run counts as a crash.
-    let limits = Limits { crashes: 100, ..Limits::default() };
-    RedbStore::open(path, &options, &limits, ManualClock::new() as Arc<dyn Clock>).unwrap()
+fn sharing(share: Option<FairShare>) -> StoreOptions {
+    StoreOptions { share, ..StoreOptions::default() }
+}
+
+/// A store that closes while jobs run counts as a crash.
+fn limits() -> Limits {
+    Limits { crashes: 100, ..Limits::default() }
 }
 
 /// A store for this many regular workers.
 fn shared(workers: usize) -> Fixture {
-    let dir = TempDir::new().unwrap();
-    let store = open(&dir.path().join("store.redb"), Some(FairShare::of(workers)));
-    Fixture { store, clock: ManualClock::new(), dir }
+    Fixture::with_options(&sharing(Some(FairShare::of(workers))), &limits())
 }
 
 fn urgent(number: u128, user: UserId) -> NewJob {
@@ -105,26 +101,21 @@ fn cancelled_and_released_jobs_do_not_disturb_the_shares() {
 
 #[test]
 fn jobs_queued_before_the_workers_were_shared_and_after_a_crash_are_found() {
-    let dir = TempDir::new().unwrap();
-    let path = dir.path().join("store.redb");
-    let share = Some(FairShare::of(1));
-    let claimed = |store: &RedbStore| -> Vec<JobId> {
-        store.claim(10).wait().unwrap().iter().map(|lease| lease.job.id).collect()
+    let share = sharing(Some(FairShare::of(1)));
+    let mut fixture = Fixture::with_options(&sharing(None), &limits());
+    let claimed = |fixture: &Fixture| -> Vec<JobId> {
+        fixture.store.claim(10).wait().unwrap().iter().map(|lease| lease.job.id).collect()
     };
-    let single = open(&path, None);
-    single.submit((1..=3).map(|n| job(n, ANN)).chain([job(11, BOB), job(12, BOB)]).collect()).wait().unwrap();
-    single.close();
-    let store = open(&path, share);
-    assert_eq!(claimed(&store), [1, 11].map(id));
-    store.close();
+    let first = (1..=3).map(|n| job(n, ANN)).chain([job(11, BOB), job(12, BOB)]).collect();
+    fixture.store.submit(first).wait().unwrap();
+    fixture.reopen(&share, &limits());
+    assert_eq!(claimed(&fixture), [1, 11].map(id));
     // Both jobs were running, so they are queued again.
-    let store = open(&path, share);
-    assert_eq!(claimed(&store), [1, 11].map(id));
-    store.close();
-    let single = open(&path, None);
-    assert_eq!(claimed(&single).len(), 5);
-    single.submit(vec![job(4, ANN)]).wait().unwrap();
-    single.close();
-    let store = open(&path, share);
-    assert_eq!(claimed(&store), [1, 11].map(id));
+    fixture.reopen(&share, &limits());
+    assert_eq!(claimed(&fixture), [1, 11].map(id));
+    fixture.reopen(&sharing(None), &limits());
+    assert_eq!(claimed(&fixture).len(), 5);
+    fixture.store.submit(vec![job(4, ANN)]).wait().unwrap();
+    fixture.reopen(&share, &limits());
+    assert_eq!(claimed(&fixture), [1, 11].map(id));
 }

@@ -9,10 +9,7 @@ use nanoclaw::domain::id::{BatchId, UserId};
 use nanoclaw::domain::image::{Image, ImageType};
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::stored_file::ContentDigest;
-use nanoclaw::ports::{
-    Accounts, Batches, Clock, ConversationItems, Conversations, EntryQuery, ItemsEdit, NewBatch, NewItems,
-    NewLine, Schedules, Store, StoredFiles,
-};
+use nanoclaw::ports::{Clock, EntryQuery, ItemsEdit, NewBatch, NewItems, NewLine};
 use serde_json::json;
 
 const BATCH: BatchId = BatchId::from_bits(7);
@@ -45,7 +42,7 @@ fn is_held(fixture: &Fixture, number: u8) -> bool {
 fn sweep(fixture: &Fixture) {
     for _ in 0..3 {
         fixture.clock.advance(60_000);
-        fixture.store.probe().wait().unwrap();
+        fixture.store.run_retention().unwrap();
     }
 }
 
@@ -98,7 +95,7 @@ fn p1_a_line_holds_its_image_until_its_job_does() {
 
 #[test]
 fn p1_images_of_a_batch_that_is_never_accepted_go_with_its_lines() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     fill(&fixture, ANN);
     let crashed = fixture.crash();
     sweep(&crashed);

@@ -5,7 +5,7 @@ use crate::support::store::{ANN, BOB, done, id, job};
 use nanoclaw::domain::id::JobId;
 use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::job_filter::JobFilter;
-use nanoclaw::ports::{JobQuery, Store};
+use nanoclaw::ports::JobQuery;
 
 const ALL: JobQuery = JobQuery { user: ANN, status: None, filter: JobFilter::NONE, before: None, limit: 4 };
 

@@ -6,7 +6,7 @@ use nanoclaw::domain::approval::ApprovalDecision;
 use nanoclaw::domain::job_filter::JobFilter;
 use nanoclaw::domain::job_wait::{JobWait, JobWaitReason};
 use nanoclaw::domain::tool::ToolCall;
-use nanoclaw::ports::{JobQuery, Store};
+use nanoclaw::ports::JobQuery;
 
 const NOW_MS: u64 = 1_000_000;
 

@@ -25,7 +25,7 @@ fn rows(path: &Path, table: &str) -> u64 {
 
 #[test]
 fn a_row_of_wrong_width_is_quarantined_and_the_others_work() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     fixture.submit([job(1, ANN), job(2, ANN)]);
     fixture.store.close();
     let path = fixture.path();
@@ -50,7 +50,7 @@ fn a_row_of_wrong_width_is_quarantined_and_the_others_work() {
 
 #[test]
 fn a_value_of_wrong_width_is_quarantined_and_not_read_as_zero() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     fixture.submit([job(1, ANN)]);
     fixture.store.close();
     let user = [&[5][..], &ANN.0.to_be_bytes()].concat();

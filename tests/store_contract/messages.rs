@@ -6,8 +6,8 @@ use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::id::{JobId, UserId};
 use nanoclaw::domain::job::{ConversationSummary, JobOutcome, JobStatus};
 use nanoclaw::domain::message::Message;
-use nanoclaw::ports::{ChatMessage, ConversationError, Conversations, Lease, MessageRef, Store};
-use nanoclaw::store::RedbStore;
+use nanoclaw::ports::{ChatMessage, ConversationError, Lease, MessageRef, NodeStore};
+use std::sync::Arc;
 
 pub(crate) fn ask(number: u128) -> MessageRef {
     MessageRef::Ask(id(number).ask_id())
@@ -19,7 +19,7 @@ pub(crate) fn answer(number: u128) -> MessageRef {
 
 /// The messages of a page: `?3` is the question of job 3, `!3` is its answer.
 pub(crate) fn shown(
-    store: &RedbStore,
+    store: &Arc<dyn NodeStore>,
     user: UserId,
     after: Option<MessageRef>,
     limit: usize,

@@ -4,7 +4,7 @@ use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB};
 use nanoclaw::domain::id::{ProjectId, UserId};
 use nanoclaw::domain::project::{Project, ProjectName};
-use nanoclaw::ports::{Clock, ProjectCursor, ProjectError, Projects};
+use nanoclaw::ports::{Clock, ProjectCursor, ProjectError};
 
 const MOST: u64 = 5;
 

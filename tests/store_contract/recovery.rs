@@ -145,7 +145,7 @@ fn a_release_resets_the_crash_count() {
 
 #[test]
 fn a_file_of_a_newer_layout_is_refused() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     fixture.store.close();
     let meta = redb::TableDefinition::<&[u8], &[u8]>::new("meta");
     let database = redb::Database::open(fixture.path()).unwrap();
@@ -159,10 +159,10 @@ fn a_file_of_a_newer_layout_is_refused() {
 
 #[test]
 fn an_open_store_is_locked_and_garbage_is_refused_unchanged() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     let second = open(&fixture.path(), &Limits::default(), ManualClock::new());
     assert!(matches!(second, Err(OpenError::Locked { .. })), "{:?}", second.err());
-    let garbage = fixture.dir.path().join("garbage");
+    let garbage = fixture.dir().join("garbage");
     // A file system may leave an empty file after a power loss: the store must not silently start afresh.
     for content in [b"not a database".repeat(100), Vec::new()] {
         std::fs::write(&garbage, &content).unwrap();
@@ -172,7 +172,7 @@ fn an_open_store_is_locked_and_garbage_is_refused_unchanged() {
         assert!(shown.contains("restore a backup"), "{shown}");
         assert_eq!(std::fs::read(&garbage).unwrap(), content, "the file is not changed");
     }
-    assert!(open(&fixture.dir.path().join("no/such/dir"), &Limits::default(), ManualClock::new()).is_err());
+    assert!(open(&fixture.dir().join("no/such/dir"), &Limits::default(), ManualClock::new()).is_err());
 }
 
 /// A program that a killed server was starting may hold the lock for a moment.
@@ -193,7 +193,7 @@ fn opening_waits_for_a_lock_that_is_released_soon() {
 #[test]
 fn p9_the_store_file_has_mode_0600() {
     use std::os::unix::fs::PermissionsExt;
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     assert!(
         !fixture.path().with_extension("new").exists(),
         "the file is created under another name and renamed"
@@ -203,7 +203,7 @@ fn p9_the_store_file_has_mode_0600() {
 
 #[test]
 fn close_writes_pending_writes_and_then_answers_closed() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     fixture.submit([job(1, ANN)]);
     let lease = fixture.claim();
     let lingering = fixture.store.append(lease.fence(), vec![delta(0, 0, "a")], Urgency::Soon);
@@ -219,7 +219,7 @@ fn close_writes_pending_writes_and_then_answers_closed() {
 
 #[test]
 fn waiting_workers_claim_what_is_ready_after_a_commit_and_after_an_open() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     fixture.submit([job(1, ANN)]);
     let after = fixture.crash();
     for store in [&fixture.store, &after.store] {
@@ -235,8 +235,8 @@ fn waiting_workers_claim_what_is_ready_after_a_commit_and_after_an_open() {
 
 #[test]
 fn an_interrupted_first_start_is_repeated() {
-    let fixture = Fixture::new();
-    let path = fixture.dir.path().join("other.redb");
+    let fixture = Fixture::file();
+    let path = fixture.dir().join("other.redb");
     std::fs::write(path.with_extension("new"), b"half a header").unwrap();
     let store = open(&path, &Limits::default(), ManualClock::new()).unwrap();
     store.submit(vec![job(1, ANN)]).wait().unwrap();
@@ -260,7 +260,7 @@ fn spoil(path: &std::path::Path, table: &str, n: u128) {
 #[test]
 fn an_unreadable_row_blocks_neither_claims_nor_its_conversation() {
     for table in ["jobs", "specs"] {
-        let fixture = Fixture::new();
+        let fixture = Fixture::file();
         fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat"), job(3, ANN)]);
         fixture.store.close();
         spoil(&fixture.path(), table, 1);
@@ -284,7 +284,7 @@ fn an_unreadable_row_blocks_neither_claims_nor_its_conversation() {
 
 #[test]
 fn an_unreadable_row_does_not_block_the_end_of_its_predecessor() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat"), turn(3, ANN, "chat")]);
     fixture.store.close();
     spoil(&fixture.path(), "jobs", 2);
@@ -296,7 +296,7 @@ fn an_unreadable_row_does_not_block_the_end_of_its_predecessor() {
 
 #[test]
 fn an_unreadable_running_row_does_not_prevent_opening_the_store() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     fixture.submit([job(1, ANN), job(2, ANN)]);
     fixture.claim_all();
     fixture.store.close();
@@ -311,7 +311,7 @@ fn an_unreadable_running_row_does_not_prevent_opening_the_store() {
 
 #[test]
 fn an_unreadable_delayed_row_blocks_no_claim() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     let mut late = job(1, ANN);
     late.spec.run_at_ms = Some(1_000_500);
     fixture.submit([late, job(2, ANN)]);

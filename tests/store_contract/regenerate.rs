@@ -12,10 +12,7 @@ use nanoclaw::domain::job::{ConversationSummary, Job, JobOutcome, JobStatus};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::stored_file::ContentDigest;
-use nanoclaw::ports::{
-    ChatMessage, ConversationError, Conversations, Idempotent, MessageRef, RegenerateRequest, Store,
-    StoredFiles,
-};
+use nanoclaw::ports::{ChatMessage, ConversationError, Idempotent, MessageRef, RegenerateRequest};
 use std::ops::RangeInclusive;
 
 fn again(fixture: &Fixture, user: UserId, old: u128, new: u128) -> Result<Option<Job>, ConversationError> {

@@ -11,8 +11,7 @@ use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::ports::{
-    Accounts, Batches, ChatMessage, Clock, Conversations, JobChangeError, JobQuery, MessageRef, NewBatch,
-    NewLine, Store, Urgency,
+    ChatMessage, Clock, JobChangeError, JobQuery, MessageRef, NewBatch, NewLine, NodeStore, Store, Urgency,
 };
 use nanoclaw::store::options::{RetentionOptions, StoreOptions};
 use nanoclaw::store::{RedbStore, RetentionAge};
@@ -23,11 +22,11 @@ const HOUR: u64 = 3_600_000;
 /// The fixture's file, opened again with these retention ages.
 struct RetentionSetup {
     fixture: Fixture,
-    store: Arc<RedbStore>,
+    store: Arc<dyn NodeStore>,
 }
 
 fn open_with(deltas: RetentionAge, events: RetentionAge, jobs: RetentionAge) -> RetentionSetup {
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     fixture.store.close();
     let options = StoreOptions {
         retention: RetentionOptions { deltas, events, jobs, ..RetentionOptions::default() },
@@ -231,7 +230,7 @@ fn many_expired_jobs_are_removed_in_several_transactions() {
 
 #[test]
 fn an_unreadable_job_does_not_block_the_removal_of_others() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     fixture.submit([job(1, ANN), job(2, ANN)]);
     for n in [1, 2] {
         fixture.store.cancel(ANN, id(n)).wait().unwrap();
@@ -263,12 +262,12 @@ fn an_unreadable_job_does_not_block_the_removal_of_others() {
 fn a_restart_does_not_end_the_distrust_of_a_clock_that_jumped() {
     let setup = open_with(RetentionAge::Forever, RetentionAge::Forever, RetentionAge::For(12 * HOUR));
     setup.run(1, answered);
-    let is_there = |store: &Arc<RedbStore>| store.job(ANN, id(1)).unwrap().is_some();
+    let is_there = |store: &Arc<dyn NodeStore>| store.job(ANN, id(1)).unwrap().is_some();
     // Shorter than a day, so it could be a pause after the restart.
     setup.fixture.clock.jump(20 * HOUR);
     setup.sweep();
     assert!(is_there(&setup.store), "control: the jump is noticed");
-    let restart = |store: &RedbStore| {
+    let restart = |store: &Arc<dyn NodeStore>| {
         store.close();
         let options = StoreOptions {
             retention: RetentionOptions { jobs: RetentionAge::For(12 * HOUR), ..RetentionOptions::default() },
@@ -276,9 +275,9 @@ fn a_restart_does_not_end_the_distrust_of_a_clock_that_jumped() {
             ..StoreOptions::default()
         };
         let clock = Arc::clone(&setup.fixture.clock) as Arc<dyn Clock>;
-        RedbStore::open(&setup.fixture.path(), &options, &Limits::default(), clock).unwrap()
+        setup.fixture.place.open(&options, &Limits::default(), clock)
     };
-    let sweep = |store: &RedbStore, ms| {
+    let sweep = |store: &Arc<dyn NodeStore>, ms| {
         setup.fixture.clock.advance(ms);
         for _ in 0..5 {
             store.probe().wait().unwrap();
@@ -297,7 +296,7 @@ fn a_restart_does_not_end_the_distrust_of_a_clock_that_jumped() {
 
 /// The current number of rows of a table.
 fn rows(setup: &RetentionSetup, table: &str) -> u64 {
-    let copy = setup.fixture.dir.path().join("copy.redb");
+    let copy = setup.fixture.dir().join("copy.redb");
     std::fs::copy(setup.fixture.path(), &copy).unwrap();
     let database = redb::Database::open(&copy).unwrap();
     let reading = redb::ReadableDatabase::begin_read(&database).unwrap();

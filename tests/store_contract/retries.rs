@@ -7,7 +7,7 @@ use nanoclaw::domain::idempotency::IdempotencyKey;
 use nanoclaw::domain::job::{JobOutcome, JobStatus};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
-use nanoclaw::ports::{Idempotent, JobChangeError, LeaseError, Store, SubmitError, Urgency};
+use nanoclaw::ports::{Idempotent, JobChangeError, LeaseError, SubmitError, Urgency};
 use std::sync::{Arc, Barrier};
 
 fn failed() -> JobOutcome {
@@ -42,7 +42,7 @@ fn phases(fixture: &Fixture, n: u128) -> Vec<String> {
 
 #[test]
 fn a_retried_job_continues_its_log_and_ends_again() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     let ends = Ends::of(&fixture.store);
     fixture.submit([job(1, ANN), job(2, ANN)]);
     let lease = fixture.claim();

@@ -12,8 +12,8 @@ use nanoclaw::domain::message::Message;
 use nanoclaw::domain::schedule::{Schedule, ScheduledRequest};
 use nanoclaw::domain::timing::Timing;
 use nanoclaw::ports::{
-    AccountChange, Accounts, BatchError, Batches, Clock, Conversations, NewBatch, NewJob, NewLine, Schedules,
-    Store, Urgency, Users,
+    AccountChange, Accounts, BatchError, Clock, NewBatch, NewJob, NewLine, NodeStore, Schedules, Store,
+    Urgency,
 };
 use nanoclaw::store::options::{RetentionOptions, StoreOptions};
 use nanoclaw::store::{RedbStore, RetentionAge};
@@ -30,7 +30,7 @@ fn heavy(number: u128, user: UserId, bytes: usize) -> NewJob {
     new
 }
 
-fn set_quota(store: &RedbStore, stored_bytes: u64) {
+fn set_quota(store: &Arc<dyn NodeStore>, stored_bytes: u64) {
     let quota = Some(Quota { stored_bytes: Some(stored_bytes), ..Quota::default() });
     store.change_account(ANN, AccountChange { quota, ..AccountChange::default() }).wait().unwrap();
 }
@@ -142,7 +142,7 @@ fn p8_a_schedule_does_not_fire_while_its_owner_stores_too_much() {
 
 #[test]
 fn stored_bytes_are_counted_anew_after_a_time_without_quotas() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     fixture.submit([heavy(1, ANN, 10_000)]);
     let before = fixture.store.stored_bytes(ANN).unwrap();
     fixture.store.close();
@@ -162,18 +162,18 @@ fn stored_bytes_are_counted_anew_after_a_time_without_quotas() {
 /// A store that retention empties within hours.
 struct Workload {
     fixture: Fixture,
-    store: Arc<RedbStore>,
+    store: Arc<dyn NodeStore>,
     number: u128,
 }
 
 impl Workload {
     fn new() -> Self {
-        let fixture = Fixture::new();
+        let fixture = Fixture::file();
         let store = Self::reopen(&fixture);
         Self { fixture, store, number: 0 }
     }
 
-    fn reopen(fixture: &Fixture) -> Arc<RedbStore> {
+    fn reopen(fixture: &Fixture) -> Arc<dyn NodeStore> {
         fixture.store.close();
         let age = |hours| RetentionAge::For(hours * HOUR_MS);
         let retention =

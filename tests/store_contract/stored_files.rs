@@ -5,9 +5,9 @@ use crate::support::store::{ANN, BOB};
 use nanoclaw::domain::id::{FileId, UserId};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::stored_file::{ContentDigest, FilePurpose, StoredFile};
-use nanoclaw::ports::{Accounts, Clock, Store, StoredFileError, StoredFileQuery, StoredFiles};
+use nanoclaw::ports::{Clock, NodeStore, StoredFileError, StoredFileQuery};
 use nanoclaw::store::options::{RetentionOptions, StoreOptions};
-use nanoclaw::store::{ContentDirectory, RedbStore, RetentionAge};
+use nanoclaw::store::{ContentDirectory, RetentionAge};
 use std::sync::Arc;
 
 const HOUR_MS: u64 = 3_600_000;
@@ -34,16 +34,16 @@ fn file(number: u8, user: UserId, purpose: FilePurpose) -> StoredFile {
     }
 }
 
-fn add(store: &RedbStore, file: StoredFile) -> StoredFile {
+fn add(store: &Arc<dyn NodeStore>, file: StoredFile) -> StoredFile {
     store.add_file(file).wait().expect("stored")
 }
 
 /// A file that expires some time.
-pub(crate) fn add_expiring(store: &RedbStore, number: u8, user: UserId) -> StoredFile {
+pub(crate) fn add_expiring(store: &Arc<dyn NodeStore>, number: u8, user: UserId) -> StoredFile {
     add(store, StoredFile { expires_at_ms: Some(u64::MAX), ..file(number, user, FilePurpose::Batch) })
 }
 
-fn unused(store: &RedbStore, numbers: &[u8]) -> Vec<ContentDigest> {
+fn unused(store: &Arc<dyn NodeStore>, numbers: &[u8]) -> Vec<ContentDigest> {
     store.unused_contents(numbers.iter().map(|number| digest(*number)).collect()).wait().expect("read")
 }
 
@@ -51,7 +51,7 @@ fn query(user: UserId) -> StoredFileQuery {
     StoredFileQuery { user, purpose: None, after: None, is_newest_first: true, limit: 10 }
 }
 
-fn listed(store: &RedbStore, query: &StoredFileQuery) -> (Vec<u128>, bool) {
+fn listed(store: &Arc<dyn NodeStore>, query: &StoredFileQuery) -> (Vec<u128>, bool) {
     let page = store.files(query).expect("a page");
     (page.files.iter().map(|file| u128::from_be_bytes(file.id.to_bytes())).collect(), page.has_more)
 }
@@ -142,24 +142,23 @@ fn p8_stored_bytes_include_contents_and_are_given_back() {
     assert_eq!(store.stored_bytes(ANN), Ok(before));
 }
 
-/// Opens the store of the fixture with a retention of files of an hour.
-fn with_retention(fixture: &Fixture) -> Arc<RedbStore> {
-    fixture.store.close();
+/// Opens the store again with a retention of files of an hour.
+fn reopen_with_retention(fixture: &mut Fixture) {
     let retention = RetentionOptions { files: RetentionAge::For(HOUR_MS), ..RetentionOptions::default() };
     let options = StoreOptions { retention, ..StoreOptions::default() };
-    let clock = Arc::clone(&fixture.clock) as Arc<dyn Clock>;
-    RedbStore::open(&fixture.path(), &options, &Limits::default(), clock).expect("open")
+    fixture.reopen(&options, &Limits::default());
 }
 
 #[test]
 fn a_file_tells_the_earlier_one_of_its_own_expiry_and_that_of_retention() {
-    let fixture = Fixture::new();
+    let mut fixture = Fixture::new();
     let forever = add(&fixture.store, file(1, ANN, FilePurpose::Batch));
     assert_eq!(forever.expires_at_ms, None);
-    let store = with_retention(&fixture);
+    reopen_with_retention(&mut fixture);
+    let store = &fixture.store;
     let created_at_ms = forever.created_at_ms;
     let expiry = |number, expires_at_ms| {
-        add(&store, StoredFile { expires_at_ms, ..file(number, ANN, FilePurpose::Batch) }).expires_at_ms
+        add(store, StoredFile { expires_at_ms, ..file(number, ANN, FilePurpose::Batch) }).expires_at_ms
     };
     assert_eq!(expiry(2, None), Some(created_at_ms + HOUR_MS));
     assert_eq!(expiry(3, Some(created_at_ms + 5)), Some(created_at_ms + 5));
@@ -181,7 +180,7 @@ fn expired_files_are_removed_and_their_contents_are_free() {
     add(&fixture.store, file(4, ANN, FilePurpose::Batch));
     fixture.clock.advance(6_000);
     for _ in 0..4 {
-        fixture.store.probe().wait().unwrap(); // a sweep follows each single write
+        fixture.store.run_retention().unwrap();
     }
     assert_eq!(listed(&fixture.store, &query(ANN)), (vec![4, 3], false));
     assert_eq!(unused(&fixture.store, &[1, 2, 3, 4]), [digest(1), digest(2)]);
@@ -189,9 +188,9 @@ fn expired_files_are_removed_and_their_contents_are_free() {
 
 #[test]
 fn a_new_store_has_no_contents_of_an_older_one() {
-    let fixture = Fixture::new();
-    let other = open(&fixture.dir.path().join("other.redb"), &Limits::default(), Arc::clone(&fixture.clock));
-    assert_eq!(unused(&other.expect("open"), &[1]), [digest(1)]);
-    drop(ContentDirectory::open(&fixture.dir.path().join("none"), fixture.store.clone()));
-    assert!(!fixture.dir.path().join("none").exists(), "made on first use");
+    let fixture = Fixture::file();
+    let other = open(&fixture.dir().join("other.redb"), &Limits::default(), Arc::clone(&fixture.clock));
+    assert_eq!(unused(&(other.expect("open") as Arc<dyn NodeStore>), &[1]), [digest(1)]);
+    drop(ContentDirectory::open(&fixture.dir().join("none"), fixture.store.clone()));
+    assert!(!fixture.dir().join("none").exists(), "made on first use");
 }

@@ -5,7 +5,6 @@ use crate::support::store::{ANN, BOB, done, id, turn};
 use nanoclaw::domain::id::UserId;
 use nanoclaw::domain::job::{ConversationSummary, History, Job, JobOutcome};
 use nanoclaw::domain::message::Message;
-use nanoclaw::ports::Store;
 
 fn summed_up(number: u128, content: &str, through: u64) -> JobOutcome {
     let summary = ConversationSummary { content: content.to_owned(), through };

@@ -5,7 +5,7 @@ use crate::support::store::{ANN, BOB, cancelled, id, job};
 use nanoclaw::domain::event::{EngineMark, Event, FailureCode};
 use nanoclaw::domain::handle::ResultHandle;
 use nanoclaw::domain::job::JobOutcome;
-use nanoclaw::ports::{Results, Store, Urgency};
+use nanoclaw::ports::Urgency;
 
 #[test]
 fn p7_a_tool_result_is_readable_by_its_owner_until_the_job_is_deleted() {

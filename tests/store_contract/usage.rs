@@ -1,17 +1,16 @@
 //! Usage of users: each end of a job records its usage since the previous end; nothing removes it.
 
-use super::fixture::{Fixture, open};
-use crate::support::store::{ANN, BOB, ManualClock, cancelled, cost, done, id, job, name, turn};
+use super::fixture::Fixture;
+use crate::support::store::{ANN, BOB, cancelled, cost, done, id, job, name, turn};
 use nanoclaw::domain::conversation::ConversationChange;
 use nanoclaw::domain::event::{EngineMark, Event, FailureCode, Record};
 use nanoclaw::domain::id::{BatchId, ConversationId, UserId};
 use nanoclaw::domain::job::JobOutcome;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::usage::{GroupUsage, Usage};
-use nanoclaw::ports::{
-    Accounts, Batches, Conversations, DayUsage, HourUsage, Lease, NewBatch, NewLine, Store, Urgency,
-};
-use nanoclaw::store::RedbStore;
+use nanoclaw::ports::{DayUsage, HourUsage, Lease, NewBatch, NewLine, NodeStore, Urgency};
+use nanoclaw::store::options::StoreOptions;
+use std::sync::Arc;
 
 const DAY_MS: u64 = 86_400_000;
 
@@ -30,7 +29,7 @@ fn demo(prompt: u64) -> Record {
 }
 
 /// As `(day, model, prompt tokens, jobs)`.
-fn usage_rows(store: &RedbStore, user: UserId) -> Vec<(u32, String, u64, u64)> {
+fn usage_rows(store: &Arc<dyn NodeStore>, user: UserId) -> Vec<(u32, String, u64, u64)> {
     let line = |day: DayUsage| (day.day, day.model, day.usage.prompt_tokens, day.jobs);
     store.usage(user, 0, u32::MAX).unwrap().into_iter().map(line).collect()
 }
@@ -39,7 +38,7 @@ fn line(day: u32, model: &str, prompt: u64, jobs: u64) -> (u32, String, u64, u64
     (day, model.to_owned(), prompt, jobs)
 }
 
-fn conversation(store: &RedbStore, user: UserId, name: &str) -> Vec<(String, u64)> {
+fn conversation(store: &Arc<dyn NodeStore>, user: UserId, name: &str) -> Vec<(String, u64)> {
     let ledger = store.conversation_usage(user, &ConversationId::try_from(name.to_owned()).unwrap()).unwrap();
     ledger.entries().map(|(model, usage)| (model.to_owned(), usage.prompt_tokens)).collect()
 }
@@ -139,7 +138,7 @@ fn a_retried_job_records_only_new_usage_on_the_day_of_each_end() {
 
 #[test]
 fn usage_of_jobs_ended_by_the_store_is_recorded() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     fixture.submit([job(1, ANN), job(2, ANN), job(3, BOB)]);
     for lease in fixture.store.claim(2).wait().unwrap() {
         spend(&fixture, &lease, vec![demo(1)]);
@@ -151,7 +150,7 @@ fn usage_of_jobs_ended_by_the_store_is_recorded() {
     let (ann, bob) = (usage_rows(&fixture.store, ANN), usage_rows(&fixture.store, BOB));
     let claimed = u64::try_from(ann.len() + bob.len()).unwrap();
     assert!(claimed > 0 && ann.iter().all(|line| line.2 == line.3), "{ann:?}");
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     fixture.submit([job(1, ANN)]);
     spend(&fixture, &fixture.claim(), vec![demo(7)]);
     let poisoned = fixture.crash_with(&Limits { crashes: 1, ..Limits::default() });
@@ -219,7 +218,7 @@ fn model_names_may_be_long_and_contain_any_characters() {
 
 #[test]
 fn p4_an_unreadable_usage_row_does_not_block_the_end_of_a_job() {
-    let fixture = Fixture::new();
+    let mut fixture = Fixture::file();
     fixture.submit([turn(1, ANN, "chat"), turn(2, ANN, "chat")]);
     let lease = fixture.claim();
     fixture.store.finish(lease.fence(), vec![demo(1)], done(id(1), "x")).wait().unwrap();
@@ -234,18 +233,19 @@ fn p4_an_unreadable_usage_row_does_not_block_the_end_of_a_job() {
     }
     writing.commit().unwrap();
     drop(database);
-    let store = open(&fixture.path(), &Limits::default(), ManualClock::new()).unwrap();
+    fixture.reopen(&StoreOptions::default(), &Limits::default());
+    let store = &fixture.store;
     assert!(store.usage(ANN, 0, u32::MAX).is_err(), "a sum without it would be wrong");
     let lease = store.claim(1).wait().unwrap().pop().unwrap();
     store.finish(lease.fence(), vec![demo(2)], done(id(2), "x")).wait().unwrap();
-    assert_eq!(usage_rows(&store, ANN), [line(0, "demo", 2, 1)], "the row starts again from zero");
-    assert_eq!(conversation(&store, ANN, "chat"), [("demo".to_owned(), 3)]);
+    assert_eq!(usage_rows(store, ANN), [line(0, "demo", 2, 1)], "the row starts again from zero");
+    assert_eq!(conversation(store, ANN, "chat"), [("demo".to_owned(), 3)]);
 }
 
 const HOUR_MS: u64 = 3_600_000;
 
 /// As `(hour, model, prompt tokens)`.
-fn by_hour(store: &RedbStore, user: Option<UserId>, from: u32, to: u32) -> Vec<(u32, String, u64)> {
+fn by_hour(store: &Arc<dyn NodeStore>, user: Option<UserId>, from: u32, to: u32) -> Vec<(u32, String, u64)> {
     let line = |hour: HourUsage| (hour.hour, hour.model, hour.usage.prompt_tokens);
     store.usage_by_hour(user, from, to).unwrap().into_iter().map(line).collect()
 }
@@ -288,7 +288,7 @@ fn p7_hourly_usage_can_be_read_for_one_user_or_for_all() {
 
 /// As `(user, prompt tokens, jobs)`.
 fn by_user(
-    store: &RedbStore,
+    store: &Arc<dyn NodeStore>,
     user: Option<UserId>,
     days: (u32, u32),
     limit: usize,
@@ -318,7 +318,11 @@ fn p7_usage_is_summed_by_user_for_one_or_for_all() {
 }
 
 /// As `(conversation, title, prompt tokens, jobs)`.
-fn by_conversation(store: &RedbStore, user: UserId, days: (u32, u32)) -> Vec<(String, String, u64, u64)> {
+fn by_conversation(
+    store: &Arc<dyn NodeStore>,
+    user: UserId,
+    days: (u32, u32),
+) -> Vec<(String, String, u64, u64)> {
     let (groups, is_cut) = store.usage_by_conversation(user, days, 9).unwrap();
     assert!(!is_cut);
     let text = |each: &str| each.to_owned();

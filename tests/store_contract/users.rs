@@ -6,8 +6,7 @@ use nanoclaw::domain::account::{Account, ApiToken, Email, PasswordHash, Quota, R
 use nanoclaw::domain::id::{InviteId, TokenId, UserId};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::ports::{
-    AccountChange, AccountError, NewAccount, NewInvite, NewToken, RegistrationGate, SecretDigest, Store,
-    Ticket, Users,
+    AccountChange, AccountError, NewAccount, NewInvite, NewToken, RegistrationGate, SecretDigest, Ticket,
 };
 
 const NOW_MS: u64 = 1_000_000;
@@ -384,7 +383,7 @@ fn accounts_are_listed_in_pages_and_survive_a_crash() {
 fn p9_a_damaged_account_row_makes_no_new_user_an_administrator() {
     use redb::TableDefinition;
     const USERS: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("users");
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     assert!(fixture.store.has_no_accounts().unwrap());
     let ann = made(&fixture, newcomer("Ann"));
     assert!(!fixture.store.has_no_accounts().unwrap());

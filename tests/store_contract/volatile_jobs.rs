@@ -8,8 +8,7 @@ use nanoclaw::domain::job_filter::JobFilter;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::tool::ToolChoice;
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::ports::{CancelToken, JobQuery, Lease, LeaseError, NewJob, Store, Urgency};
-use nanoclaw::store::RedbStore;
+use nanoclaw::ports::{CancelToken, JobQuery, Lease, LeaseError, NewJob, NodeStore, Urgency};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ fn plain(number: u128) -> NewJob {
 }
 
 /// A worker that waits for one job.
-fn worker(store: &Arc<RedbStore>) -> mpsc::Receiver<Lease> {
+fn worker(store: &Arc<dyn NodeStore>) -> mpsc::Receiver<Lease> {
     let (sender, receiver) = mpsc::channel();
     let store = Arc::clone(store);
     std::thread::spawn(move || {
@@ -58,7 +57,7 @@ fn write(fixture: &Fixture, lease: &Lease, text: &str, offset: u64) {
 
 #[test]
 fn a_job_in_memory_is_read_as_any_other_and_lost_with_the_process() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     let store = &fixture.store;
     let lease = begin(&fixture, &plain(1));
     assert_eq!((lease.job.status, lease.job.attempt, lease.job.last_event_id), (JobStatus::Running, 1, 2));
@@ -86,7 +85,7 @@ fn a_job_in_memory_is_read_as_any_other_and_lost_with_the_process() {
 
 #[test]
 fn p4_its_end_stores_all_of_it_with_the_numbers_that_readers_saw() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     let store = &fixture.store;
     let lease = begin(&fixture, &plain(1));
     write(&fixture, &lease, "one ", 0);
@@ -113,7 +112,7 @@ fn p4_its_end_stores_all_of_it_with_the_numbers_that_readers_saw() {
 
 #[test]
 fn a_cancel_stores_it_and_its_worker_ends_it() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     let lease = begin(&fixture, &plain(1));
     write(&fixture, &lease, "half", 0);
     let row = fixture.store.cancel(ANN, id(1)).wait().unwrap().expect("the job");
@@ -126,7 +125,7 @@ fn a_cancel_stores_it_and_its_worker_ends_it() {
 
 #[test]
 fn a_released_job_is_stored_and_runs_again_from_its_log() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     let lease = begin(&fixture, &plain(1));
     write(&fixture, &lease, "half", 0);
     fixture.store.release(lease.fence()).wait().unwrap();
@@ -138,7 +137,7 @@ fn a_released_job_is_stored_and_runs_again_from_its_log() {
 
 #[test]
 fn p8_a_job_with_a_long_log_is_stored() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     let lease = begin(&fixture, &plain(1));
     let text = "x".repeat(300 * 1024);
     for part in 0..4 {
@@ -152,7 +151,7 @@ fn p8_a_job_with_a_long_log_is_stored() {
 
 #[test]
 fn a_job_is_given_back_if_it_needs_more_or_must_wait() {
-    let fixture = Fixture::with(&Limits { queue_jobs: 2, ..Limits::default() });
+    let fixture = Fixture::file_with(&Limits { queue_jobs: 2, ..Limits::default() });
     let store = &fixture.store;
     let refused = |new: NewJob| store.begin_in_memory(Box::new(new)).is_err();
     assert!(refused(plain(1)), "no worker is free");
@@ -177,7 +176,7 @@ fn a_job_is_given_back_if_it_needs_more_or_must_wait() {
 
 #[test]
 fn lists_begin_with_the_jobs_in_memory_and_their_pages_fit_together() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::file();
     fixture.submit([job(1, ANN), job(2, ANN), job(3, BOB)]);
     fixture.claim_all();
     let _leases = [4, 5].map(|number| begin(&fixture, &plain(number)));

@@ -3,8 +3,7 @@
 use super::fixture::Fixture;
 use crate::support::store::{ANN, done, id, job};
 use nanoclaw::app::system::SystemClock;
-use nanoclaw::ports::{CancelToken, Lease, LeaseError, Measurement, Meter, Store, StoreError};
-use nanoclaw::store::RedbStore;
+use nanoclaw::ports::{CancelToken, Lease, LeaseError, Measurement, Meter, NodeStore, StoreError};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -27,7 +26,7 @@ impl Meter for Commits {
 type Claim = Result<Option<Lease>, StoreError>;
 
 /// Waits for a job on a thread of its own, which waits when this returns.
-fn waiting(store: &Arc<RedbStore>) -> (JoinHandle<()>, mpsc::Receiver<Claim>) {
+fn waiting(store: &Arc<dyn NodeStore>) -> (JoinHandle<()>, mpsc::Receiver<Claim>) {
     let (sender, receiver) = mpsc::channel();
     let store = Arc::clone(store);
     let worker = std::thread::spawn(move || {

@@ -9,7 +9,7 @@ use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::webhook::{
     AfterAttempt, Delivery, DeliveryAttempt, DeliveryState, WebhookSubject, WebhookUrl,
 };
-use nanoclaw::ports::{Clock, DeliveryQuery, Fence, NewJob, Outbox, Store};
+use nanoclaw::ports::{Clock, DeliveryQuery, Fence, NewJob};
 use std::collections::BTreeSet;
 
 const DAY_MS: u64 = 24 * 3_600 * 1_000;

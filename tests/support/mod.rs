@@ -2,6 +2,7 @@
 //! with their test.
 
 pub(crate) mod chat;
+pub(crate) mod database;
 pub(crate) mod disk;
 pub(crate) mod receiver;
 pub(crate) mod store;

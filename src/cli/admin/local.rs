@@ -10,8 +10,7 @@ use crate::domain::secret::Secret;
 use crate::http::api_key::{SecretKind, generate};
 use crate::http::password::hash_password;
 use crate::http::{NewUserRequest, TokenRequest, TokenResponse, UserChangeRequest, UserResponse, from_map};
-use crate::ports::{Clock, Entropy, NewToken, Users};
-use crate::store::RedbStore;
+use crate::ports::{Clock, Entropy, NewToken, NodeStore};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::fmt::Display;
@@ -21,7 +20,7 @@ use std::sync::Arc;
 const PAGE: usize = 1_000;
 
 pub(crate) struct LocalAdmin {
-    pub(super) store: Arc<RedbStore>,
+    pub(super) store: Arc<dyn NodeStore>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) limits: Limits,
 }

@@ -12,8 +12,8 @@ use crate::app::{self, AppError, STORE_FILE};
 use crate::cli::client::ApiClient;
 use crate::cli::error::CliError;
 use crate::config::Config;
-use crate::ports::Clock;
-use crate::store::{OpenError, RedbStore};
+use crate::ports::{Clock, NodeStore};
+use crate::store::OpenError;
 pub(crate) use account_admin::{AccountAdmin, text};
 use local::LocalAdmin;
 use remote::RemoteAdmin;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// How to reach the store of a data directory.
 pub(crate) enum StoreAccess {
     /// No server has it open.
-    Local(Arc<RedbStore>),
+    Local(Arc<dyn NodeStore>),
     /// The server that has it open.
     Remote(ApiClient),
 }

@@ -195,6 +195,12 @@ impl EventReader {
                     {
                         return Ok(self.interrupt(": the store is recovering; reconnect to resume\n"));
                     }
+                    Err(StreamPageError::Frame(FrameError::Store(StoreError::Unreachable))) => {
+                        tokio::time::sleep(REWATCH).await;
+                        self.look = true;
+                        let comment = self.comment(b": the database is away\n");
+                        return Ok(Some((comment, self)));
+                    }
                     Err(StreamPageError::Frame(
                         error @ (FrameError::Store(StoreError::Corrupt(_)) | FrameError::Torn { .. }),
                     )) => return self.end_damaged(error),
@@ -228,6 +234,11 @@ impl EventReader {
                 WakeReason::Closing => return Ok(self.interrupt("")),
             }
         }
+    }
+
+    /// A comment, which only server-sent events have; nothing in other formats.
+    fn comment(&self, text: &'static [u8]) -> Bytes {
+        if self.request.wire == StreamFormat::Sse { Bytes::from_static(text) } else { Bytes::new() }
     }
 
     /// The next bytes of the last page.

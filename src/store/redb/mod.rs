@@ -9,6 +9,7 @@ mod codec;
 mod conversations;
 mod file;
 mod jobs;
+mod node_store;
 mod projects;
 mod queue;
 mod retention;

@@ -2,7 +2,8 @@
 
 use crate::domain::approval::{ApprovalDecision, DENIED};
 use crate::domain::event::EngineMark;
-use crate::domain::job::PendingApproval;
+use crate::domain::handed_approvals::ApprovalRequestRef;
+use crate::domain::job::{JobSpec, PendingApproval};
 use crate::ports::JobChangeError;
 use crate::store::rows::job::JobRow;
 use std::collections::BTreeSet;
@@ -61,4 +62,10 @@ pub(crate) fn decision_mark(
     }
     let reason = decision.reason.clone().unwrap_or_else(|| DENIED.to_owned());
     EngineMark::Denied { id_refs: id_refs.to_vec(), reason }
+}
+
+/// The requests of earlier jobs that a job acts on.
+pub(crate) fn answered_requests(spec: &JobSpec) -> impl Iterator<Item = ApprovalRequestRef> {
+    let decided = spec.handed_approvals.iter().flat_map(|handed| &handed.decided);
+    decided.filter_map(|call| call.request)
 }

@@ -158,6 +158,22 @@ impl JobRow {
         self.job.usage = self.ledger.total();
     }
 
+    /// Resets the row of a failed job, which is accepted again under this number. Its usage stays.
+    pub(crate) fn accept_again(&mut self, accept: u64, now_ms: u64) {
+        let job = Job {
+            crashes: 0,
+            failed_runs: 0,
+            error: None,
+            finished_at_ms: None,
+            run_at_ms: None,
+            cancel_requested: false,
+            ..self.job.clone()
+        };
+        let (ledger, booked) = (std::mem::take(&mut self.ledger), std::mem::take(&mut self.booked));
+        let first_accept = Some(self.first_accept.unwrap_or(self.accept));
+        *self = Self { ledger, booked, first_accept, retried_at_ms: Some(now_ms), ..Self::new(job, accept) };
+    }
+
     /// Changes the status. A forbidden transition is an error of the store and abandons the transaction (P4).
     pub(crate) fn become_status(&mut self, next: JobStatus) -> Result<(), StoreError> {
         if !self.job.status.may_become(next) {
@@ -181,6 +197,9 @@ pub(crate) fn refuse_terminal(records: &[Record]) -> Result<(), StoreError> {
     }
     Ok(())
 }
+
+/// The reason in the log of a retried job.
+pub(crate) const RETRIED: &str = "somebody asked for another try";
 
 /// The error text of a cancelled job.
 pub(crate) const CANCELLED: &str = "the job was cancelled";

@@ -1,10 +1,20 @@
-//! What stores keep of jobs, conversations, batches and usage, and the rules of these rows that need no
-//! storage.
+//! What stores keep, and the rules of these rows that need no storage.
 
+pub(crate) mod account;
 pub(crate) mod approval;
 pub(crate) mod batch;
+pub(crate) mod clock_trust;
 pub(crate) mod conversation;
+pub(crate) mod delivery;
+pub(crate) mod file_totals;
+pub(crate) mod fold;
+pub(crate) mod history;
+pub(crate) mod idempotency;
 pub(crate) mod job;
 pub(crate) mod lease;
+pub(crate) mod page;
+pub(crate) mod project_directory;
+pub(crate) mod schedule;
+pub(crate) mod sweeper;
 pub(crate) mod usage;
 pub(crate) mod weight;

@@ -27,3 +27,9 @@ pub(crate) fn spec_bytes(spec: &JobSpec) -> usize {
     let input = spec.input.iter().map(Message::bytes).sum::<usize>();
     input.saturating_add(spec.system_prompt.as_ref().map_or(0, String::len))
 }
+
+/// Bytes of the images of these messages, each counted as often as it is there.
+pub(crate) fn image_bytes(messages: &[Message]) -> usize {
+    let bytes: u64 = messages.iter().flat_map(Message::images).map(|image| image.bytes).sum();
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}

@@ -2,6 +2,7 @@
 
 mod rules;
 
+use crate::store_contract::fixture::StorePlace;
 use crate::support::store::{ANN, BOB, done, id, job};
 use nanoclaw::domain::id::{JobId, ScheduleId};
 use nanoclaw::domain::job::JobStatus;
@@ -11,16 +12,14 @@ use nanoclaw::domain::schedule::{Schedule, ScheduledRequest};
 use nanoclaw::domain::timing::{Cron, Timing};
 use nanoclaw::engine::scheduler::{Scheduler, SchedulerPorts};
 use nanoclaw::ports::{
-    Batches, CancelToken, Clock, Entropy, JobQuery, ScheduleError, ScheduleQuery, Schedules, Store,
+    Batches, CancelToken, Clock, Entropy, JobQuery, NodeStore, ScheduleError, ScheduleQuery, Schedules,
 };
-use nanoclaw::store::RedbStore;
 use nanoclaw::store::options::StoreOptions;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tempfile::TempDir;
 
 /// 15 January 2027, 08:00:00 UTC.
 const START_MS: u64 = 1_800_000_000_000;
@@ -70,10 +69,10 @@ impl Entropy for Rising {
 }
 
 struct ScheduleSetup {
-    store: Arc<RedbStore>,
+    store: Arc<dyn NodeStore>,
     clocks: Arc<Clocks>,
     scheduler: Scheduler,
-    dir: TempDir,
+    place: StorePlace,
 }
 
 impl ScheduleSetup {
@@ -81,31 +80,36 @@ impl ScheduleSetup {
         Self::with(&Limits::default())
     }
 
-    fn with(limits: &Limits) -> Self {
+    /// A setup whose store is a file.
+    fn in_file() -> Self {
         let clocks = Arc::new(Clocks::default());
         clocks.set(START_MS);
-        let dir = TempDir::new().unwrap();
-        let mut setup = Self::open(dir, clocks, limits);
+        let mut setup = Self::open(StorePlace::file(), clocks, &Limits::default());
         setup.tick();
         setup
     }
 
-    fn open(dir: TempDir, clocks: Arc<Clocks>, limits: &Limits) -> Self {
-        let clock = Arc::clone(&clocks) as Arc<dyn Clock>;
-        let path = dir.path().join("store.redb");
-        let store = RedbStore::open(&path, &StoreOptions::default(), limits, Arc::clone(&clock)).unwrap();
-        let schedules = Arc::clone(&store) as Arc<dyn Schedules>;
-        let entropy = Arc::new(Rising(AtomicU64::new(clocks.now_ms() % 1_000_003)));
-        let batches = Arc::clone(&store) as Arc<dyn Batches>;
-        let timer = Scheduler::new(SchedulerPorts { schedules, batches, clock, entropy });
-        Self { store, clocks, scheduler: timer, dir }
+    fn with(limits: &Limits) -> Self {
+        let clocks = Arc::new(Clocks::default());
+        clocks.set(START_MS);
+        let mut setup = Self::open(StorePlace::fresh(), clocks, limits);
+        setup.tick();
+        setup
     }
 
-    /// The store after a crash now: opens a copy of the file.
+    fn open(place: StorePlace, clocks: Arc<Clocks>, limits: &Limits) -> Self {
+        let clock = Arc::clone(&clocks) as Arc<dyn Clock>;
+        let store = place.open(&StoreOptions::default(), limits, Arc::clone(&clock));
+        let schedules: Arc<dyn Schedules> = Arc::<dyn NodeStore>::clone(&store);
+        let entropy = Arc::new(Rising(AtomicU64::new(clocks.now_ms() % 1_000_003)));
+        let batches: Arc<dyn Batches> = Arc::<dyn NodeStore>::clone(&store);
+        let timer = Scheduler::new(SchedulerPorts { schedules, batches, clock, entropy });
+        Self { store, clocks, scheduler: timer, place }
+    }
+
+    /// The store after a crash now.
     fn crash(&self) -> Self {
-        let dir = TempDir::new().unwrap();
-        std::fs::copy(self.dir.path().join("store.redb"), dir.path().join("store.redb")).unwrap();
-        Self::open(dir, Arc::clone(&self.clocks), &Limits::default())
+        Self::open(self.place.after_crash(), Arc::clone(&self.clocks), &Limits::default())
     }
 
     fn put(&self, number: u128, timing: Timing) -> ScheduleId {
@@ -341,10 +345,10 @@ fn a_deleted_schedule_never_fires() {
 
 #[test]
 fn an_unreadable_schedule_does_not_block_the_others() {
-    let setup = ScheduleSetup::new();
+    let setup = ScheduleSetup::in_file();
     let (_broken, readable) = (setup.put(1, every(1)), setup.put(2, every(2)));
     setup.store.close();
-    damage(&setup.dir.path().join("store.redb"));
+    damage(&setup.place.path());
     setup.clocks.pass(2_000);
     let mut next = setup.crash();
     assert_eq!((next.tick(), next.tick(), next.read(readable).runs), (1, 0, 1));
@@ -366,9 +370,9 @@ fn damage(path: &Path) {
 
 #[test]
 fn a_file_without_schedule_tables_accepts_schedules() {
-    let setup = ScheduleSetup::new();
+    let setup = ScheduleSetup::in_file();
     setup.store.close();
-    let database = redb::Database::open(setup.dir.path().join("store.redb")).unwrap();
+    let database = redb::Database::open(setup.place.path()).unwrap();
     let writing = database.begin_write().unwrap();
     let is_ours = |table: &redb::UntypedTableHandle| redb::TableHandle::name(table).starts_with("schedule");
     let tables: Vec<_> = writing.list_tables().unwrap().filter(is_ours).collect();

@@ -8,11 +8,11 @@ use nanoclaw::domain::id::ScheduleId;
 use nanoclaw::domain::job::{JobOrigin, JobStatus};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::schedule::{Schedule, SkippedRun};
-use nanoclaw::ports::{AccountChange, Clock, ScheduleError, Schedules, Store, SubmitError, Users};
-use nanoclaw::store::RedbStore;
+use nanoclaw::ports::{AccountChange, Clock, NodeStore, ScheduleError, SubmitError};
+use std::sync::Arc;
 
 /// The store of a user with these quotas.
-fn set_quota(store: &RedbStore, quota: Quota) {
+fn set_quota(store: &Arc<dyn NodeStore>, quota: Quota) {
     let change = AccountChange { quota: Some(quota), ..AccountChange::default() };
     store.change_account(ANN, change).wait().unwrap();
 }

@@ -6,6 +6,7 @@ use crate::http::auth::{self, Caller};
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::server::shutdown::{Shutdown, ShutdownStage};
+use crate::ports::StoreError;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,9 +87,16 @@ impl LogReader {
             self.confirm()?;
             let hint = *self.newest.borrow_and_update();
             if self.look || hint > self.cursor || self.last_seq > self.cursor {
-                let events = self.page(hint).await?;
-                if !events.is_empty() {
-                    return Ok(LogNews::Events(events));
+                match self.page(hint).await {
+                    Ok(events) if events.is_empty() => {}
+                    Ok(events) => return Ok(LogNews::Events(events)),
+                    // The database is away: the stream stays open and goes on.
+                    Err(ApiError::Store(StoreError::Unreachable)) => {
+                        tokio::time::sleep(REWATCH).await;
+                        self.look = true;
+                        return Ok(LogNews::Silence);
+                    }
+                    Err(error) => return Err(error),
                 }
             }
             tokio::select! {

@@ -10,8 +10,8 @@ use crate::store::redb::codec::lazy_table::RawBytes;
 use crate::store::redb::codec::row_bytes::RowOwner;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::META_STORED_BYTES;
-use crate::store::redb::stored_files::FileTotals;
 use crate::store::redb::writer::transaction::Transaction;
+use crate::store::rows::file_totals::FileTotals;
 use std::collections::HashMap;
 
 /// All bytes of a user: rows, and contents of uploaded files.

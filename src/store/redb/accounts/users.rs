@@ -8,7 +8,7 @@ use crate::ports::{
 };
 use crate::store::redb::accounts::invites;
 use crate::store::redb::accounts::tokens::TokenRow;
-use crate::store::redb::accounts::write::{default_account, has_no_passwords};
+use crate::store::redb::accounts::write::has_no_passwords;
 use crate::store::redb::codec::keys::accounts::{
     AccountBytes, AccountLookup, AccountLookupKey, TokenBytes, TokenKey, account_key, account_of,
 };
@@ -17,6 +17,7 @@ use crate::store::redb::codec::tables::{ACCOUNT_LOOKUP, TOKENS, USERS};
 use crate::store::redb::codec::values;
 use crate::store::redb::store::RedbStore;
 use crate::store::redb::writer::write::WriteOptions;
+use crate::store::rows::account::default_account;
 use std::ops::Bound;
 
 impl Users for RedbStore {

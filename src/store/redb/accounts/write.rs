@@ -1,7 +1,7 @@
 //! Writes accounts. One transaction each checks that names are unique and that an active
 //! administrator stays.
 
-use crate::domain::account::{Account, Quota, Role, Username};
+use crate::domain::account::Account;
 use crate::domain::id::UserId;
 use crate::ports::{AccountChange, AccountError, NewAccount, RegistrationGate, SecretDigest, StoreError};
 use crate::store::redb::accounts::invites::InviteRow;
@@ -12,24 +12,7 @@ use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::Tables;
 use crate::store::redb::codec::values;
 use crate::store::redb::writer::transaction::Transaction;
-
-/// The account [`UserId::SINGLE`] before its first change.
-pub(crate) fn default_account(created_at_ms: u64) -> Account {
-    let name = Username::try_from("default".to_owned());
-    Account {
-        id: UserId::SINGLE,
-        username: name.unwrap_or_else(|why| unreachable!("the name of the one user {why}")),
-        email: None,
-        avatar: None,
-        role: Role::Admin,
-        is_active: true,
-        created_at_ms,
-        last_login_at_ms: None,
-        password: None,
-        generation: 0,
-        quota: Quota::default(),
-    }
-}
+use crate::store::rows::account::{changed_account, default_account, is_active_admin, registered_account};
 
 impl Transaction<'_> {
     /// Registers an account.
@@ -44,19 +27,7 @@ impl Transaction<'_> {
         if let Some(email) = &new.email {
             tables.refuse_taken(AccountLookup::Email, &email.key(), None)?;
         }
-        let account = Account {
-            id: tables.next_user()?,
-            username: new.username.clone(),
-            email: new.email.clone(),
-            avatar: None,
-            role: if is_first { Role::Admin } else { new.role },
-            is_active: true,
-            created_at_ms: new.created_at_ms,
-            last_login_at_ms: None,
-            password: Some(new.password.clone()),
-            generation: 0,
-            quota: Quota::default(),
-        };
+        let account = registered_account(new, tables.next_user()?, is_first);
         // All checks have passed: writes start here.
         tables.store_default_account(new.created_at_ms)?;
         if let Some(digest) = invite {
@@ -78,7 +49,7 @@ impl Transaction<'_> {
         let now_ms = self.now_ms;
         let tables = &mut self.tables;
         let Some(before) = tables.account(user, now_ms)? else { return Ok(None) };
-        let after = changed(&before, change);
+        let after = changed_account(&before, change);
         if let Some(email) = &after.email {
             tables.refuse_taken(AccountLookup::Email, &email.key(), Some(user))?;
         }
@@ -95,30 +66,6 @@ impl Transaction<'_> {
         self.mark_dirty();
         Ok(Some(after))
     }
-}
-
-/// Whether the account is an active administrator with a password.
-fn is_active_admin(account: &Account) -> bool {
-    account.role == Role::Admin && account.is_active && account.password.is_some()
-}
-
-fn changed(before: &Account, change: &AccountChange) -> Account {
-    let AccountChange { email, avatar, password, role, is_active, quota, logged_in_at_ms, ends_sessions } =
-        change.clone();
-    let mut after = before.clone();
-    after.email = email.unwrap_or(after.email);
-    after.avatar = avatar.unwrap_or(after.avatar);
-    after.role = role.unwrap_or(after.role);
-    after.is_active = is_active.unwrap_or(after.is_active);
-    after.quota = quota.unwrap_or(after.quota);
-    after.last_login_at_ms = logged_in_at_ms.or(after.last_login_at_ms);
-    let has_new_password = password.is_some();
-    after.password = password.or(after.password);
-    // Sessions end, also those of an account that is disabled and enabled again.
-    if has_new_password || ends_sessions || (before.is_active && !after.is_active) {
-        after.generation = after.generation.saturating_add(1);
-    }
-    after
 }
 
 /// Whether the next registration makes the administrator. An unreadable account counts as one with a

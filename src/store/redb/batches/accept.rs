@@ -8,9 +8,9 @@ use crate::domain::webhook::WebhookSubject;
 use crate::ports::{BatchError, Idempotent, NewBatch, NewLine, StoreError};
 use crate::store::redb::codec::keys::batches::{BatchLineKey, OwnedBatchKey};
 use crate::store::redb::codec::table::ReadableTable;
-use crate::store::redb::jobs::idempotency::KeyUse;
 use crate::store::redb::writer::transaction::Transaction;
 use crate::store::rows::batch::{BatchLineRow, BatchRow, job_id};
+use crate::store::rows::idempotency::KeyUse;
 
 impl Transaction<'_> {
     /// Stores lines of a batch, from this number on.

@@ -257,7 +257,7 @@ tables! {
     /// All files, and all that name images, by content, with empty values: a damaged one still counts, so
     /// that its content stays.
     file_contents FILE_CONTENTS: &'static FileContentBytes => RawBytes;
-    /// Files of each user together: [`crate::store::redb::stored_files::FileTotals`].
+    /// Files of each user together: [`crate::store::rows::file_totals::FileTotals`].
     file_totals FILE_TOTALS: &'static AccountBytes => RawBytes;
     /// Malformed rows of all tables: [`quarantine_key`].
     quarantine QUARANTINE: RawBytes => RawBytes;

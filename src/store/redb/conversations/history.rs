@@ -1,6 +1,5 @@
-//! The messages that a conversation passes to its next job: its summary, and the turns after it. A history
-//! that is too long is cut at a message of the user, because providers refuse an answer without its question
-//! and a tool result without its call.
+//! The messages that a conversation passes to its next job: its summary, and the turns after it, as many as
+//! fit ([`crate::store::rows::history`]).
 
 use crate::domain::conversation::StoredItems;
 use crate::domain::id::JobId;
@@ -14,13 +13,7 @@ use crate::store::redb::codec::values;
 use crate::store::redb::conversations::row;
 use crate::store::redb::conversations::summary::summary;
 use crate::store::redb::jobs::read::row;
-
-/// Limits of a history.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct HistoryBudget {
-    pub(crate) messages: usize,
-    pub(crate) bytes: usize,
-}
+use crate::store::rows::history::{HistoryBudget, is_users};
 
 /// The newest messages of the conversation before the job that fit, oldest first.
 pub(crate) fn history(
@@ -56,17 +49,9 @@ pub(crate) fn history(
         let (at, value) = entry?;
         let number = TurnKey::accept(at.value());
         let turn: Vec<Message> = values::decode(value.value())?;
-        if !budget.take(&turn) {
-            let rest = budget.newest_of(&turn);
-            let rest = if rest.is_empty() && newest_first.is_empty() {
-                budget.question_and_answer_of(&turn)
-            } else {
-                rest
-            };
-            newest_first.push(ConversationTurn { number, messages: rest });
+        if !budget.add(ConversationTurn { number, messages: turn }, &mut newest_first) {
             break;
         }
-        newest_first.push(ConversationTurn { number, messages: turn });
     }
     newest_first.reverse();
     newest_first.retain(|turn| !turn.messages.is_empty());
@@ -85,40 +70,4 @@ pub(crate) fn history(
         newest_first.drain(..leading_answers);
     }
     Ok(History { summary: summary.map(|summary| summary.content), turns: newest_first, wants_title })
-}
-
-fn is_users(message: &Message) -> bool {
-    matches!(message, Message::User { .. })
-}
-
-impl HistoryBudget {
-    /// Subtracts the messages from the budget, if they fit. Returns whether they do.
-    fn take(&mut self, messages: &[Message]) -> bool {
-        let bytes = messages.iter().map(Message::bytes).sum();
-        match (self.messages.checked_sub(messages.len()), self.bytes.checked_sub(bytes)) {
-            (Some(messages), Some(bytes)) => {
-                *self = Self { messages, bytes };
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// The newest part of a turn that does not fit: it starts with the first user message from which the rest
-    /// fits.
-    fn newest_of(self, turn: &[Message]) -> Vec<Message> {
-        let starts = (0..turn.len()).filter_map(|at| turn.get(at..));
-        let mut from_user = starts.filter(|rest| matches!(rest.first(), Some(Message::User { .. })));
-        from_user.find(|rest| Self::take(&mut self.clone(), rest)).map(<[_]>::to_vec).unwrap_or_default()
-    }
-
-    /// The last question and the final answer of a turn that has too many steps.
-    fn question_and_answer_of(mut self, turn: &[Message]) -> Vec<Message> {
-        let question = turn.iter().rev().find(|message| matches!(message, Message::User { .. }));
-        let answer = turn.last().filter(
-            |message| matches!(message, Message::Assistant { tool_calls, .. } if tool_calls.is_empty()),
-        );
-        let messages: Vec<Message> = question.into_iter().chain(answer).cloned().collect();
-        if self.take(&messages) { messages } else { Vec::new() }
-    }
 }

@@ -10,11 +10,12 @@ use crate::ports::{NewJob, StoreError, SubmitError};
 use crate::store::redb::codec::keys::jobs::{AnsweredApprovalBytes, answered_approval_key};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::writer::transaction::Transaction;
+use crate::store::rows::approval::answered_requests;
 
 impl Transaction<'_> {
     /// Refuses jobs that act on a request for an approval which an earlier job has acted on.
     pub(crate) fn refuse_second_answers(&self, jobs: &[NewJob]) -> Result<(), SubmitError> {
-        for request in jobs.iter().flat_map(|job| answered(&job.spec)) {
+        for request in jobs.iter().flat_map(|job| answered_requests(&job.spec)) {
             if let Some(by) = self.tables.answered_approvals.get(&key(request))? {
                 let response = response_id(JobId::from_bytes(*by.value()));
                 return Err(SubmitError::ApprovalAnswered { response });
@@ -25,7 +26,7 @@ impl Transaction<'_> {
 
     /// Notes the requests that a new job acts on.
     pub(crate) fn note_answers(&mut self, job: JobId, spec: &JobSpec) -> Result<(), StoreError> {
-        for request in answered(spec) {
+        for request in answered_requests(spec) {
             self.tables.answered_approvals.insert(&key(request), &job.to_bytes())?;
         }
         Ok(())
@@ -36,12 +37,6 @@ impl Transaction<'_> {
         let (first, last) = (answered_approval_key(asked, u64::MIN), answered_approval_key(asked, u64::MAX));
         self.tables.answered_approvals.retain_in::<&AnsweredApprovalBytes>(&first..=&last, |_, _| false)
     }
-}
-
-/// The requests that a job acts on.
-fn answered(spec: &JobSpec) -> impl Iterator<Item = ApprovalRequestRef> {
-    let decided = spec.handed_approvals.iter().flat_map(|handed| &handed.decided);
-    decided.filter_map(|call| call.request)
 }
 
 fn key(ApprovalRequestRef { job, place }: ApprovalRequestRef) -> AnsweredApprovalBytes {

@@ -12,10 +12,10 @@ use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::BACKGROUND_JOBS;
 use crate::store::redb::codec::values;
 use crate::store::redb::conversations::summary;
-use crate::store::redb::jobs::idempotency::KeyUse;
 use crate::store::redb::jobs::read;
 use crate::store::redb::writer::transaction::Transaction;
 use crate::store::rows::conversation::MessagePair;
+use crate::store::rows::idempotency::KeyUse;
 use crate::store::rows::job::JobRow;
 
 /// Background jobs of a user, oldest first.

@@ -12,28 +12,10 @@ use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::IDEMPOTENCY;
 use crate::store::redb::codec::values;
 use crate::store::redb::writer::transaction::Transaction;
-use serde::{Deserialize, Serialize};
+use crate::store::rows::idempotency::{IdempotencyRow, KeyUse};
 
 /// Maximum keys that one request removes: more than one, so that they cannot pile up.
 const FORGOTTEN: usize = 8;
-
-/// How an idempotency key was used before.
-#[derive(Debug)]
-pub(crate) enum KeyUse {
-    Never,
-    /// For the same request, which created this.
-    Same(WebhookSubject),
-    /// For another request.
-    Other,
-}
-
-/// A row of the table `idempotency`.
-#[derive(Debug, Serialize, Deserialize)]
-struct IdempotencyRow {
-    fingerprint: [u8; 32],
-    effect: WebhookSubject,
-    until_ms: u64,
-}
 
 /// Whether the user's key is known, for any request.
 pub(crate) fn is_known(
@@ -86,14 +68,7 @@ impl Transaction<'_> {
         else {
             return Ok(KeyUse::Never);
         };
-        let seen: IdempotencyRow = values::decode(bytes.value())?;
-        match seen {
-            IdempotencyRow { until_ms, .. } if until_ms <= self.now_ms => Ok(KeyUse::Never),
-            IdempotencyRow { fingerprint, effect, .. } if fingerprint == key.fingerprint => {
-                Ok(KeyUse::Same(effect))
-            }
-            _ => Ok(KeyUse::Other),
-        }
+        Ok(values::decode::<IdempotencyRow>(bytes.value())?.key_use(key, self.now_ms))
     }
 
     /// Stores a key, and removes some expired ones.

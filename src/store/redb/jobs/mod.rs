@@ -21,6 +21,7 @@ use crate::store::redb::conversations::history;
 use crate::store::redb::store::RedbStore;
 use crate::store::redb::volatile::read::listed;
 use crate::store::redb::writer::write::WriteOptions;
+use crate::store::rows::history::HistoryBudget;
 use crate::store::rows::weight::record_bytes;
 use crate::store::rows::weight::spec_bytes;
 use std::time::Duration;
@@ -37,7 +38,6 @@ pub(crate) mod delete;
 pub(crate) mod finish;
 pub(crate) mod idempotency;
 pub(crate) mod log;
-pub(crate) mod page;
 pub(crate) mod quarantine;
 pub(crate) mod read;
 pub(crate) mod release;
@@ -226,7 +226,7 @@ impl Store for RedbStore {
         if job.conversation_id.is_none() {
             return Ok(History::default());
         }
-        let budget = history::HistoryBudget { messages: max, bytes: self.shared.bounds.history_bytes };
+        let budget = HistoryBudget { messages: max, bytes: self.shared.bounds.history_bytes };
         self.read(|reading| history::history(reading, job.id, budget))
     }
 

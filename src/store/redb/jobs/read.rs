@@ -5,6 +5,7 @@ use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Job, JobStatus};
 use crate::domain::job_filter::JobFilter;
 use crate::ports::{EventPage, JobPage, JobQuery, StoreError};
+use crate::store::queue_length::QueueLength;
 use crate::store::redb::codec::keys::jobs::{
     DelayedKey, EndedKey, JobBytes, JobOwnerBytes, JobOwnerKey, LogBytes, LogKey,
 };
@@ -15,11 +16,10 @@ use crate::store::redb::codec::tables::{
     CONVERSATION_QUEUE, DELAYED, ENDED, JOBS, LOG, OUTPUTS, OWNED, READY, counters,
 };
 use crate::store::redb::codec::values;
-use crate::store::redb::jobs::page::{JoinedDeltas, PAGE_BYTES};
 use crate::store::redb::jobs::row::shown;
-use crate::store::redb::queue::length::QueueLength;
 use crate::store::redb::retention::sweep::WHOLE;
 use crate::store::rows::job::JobRow;
+use crate::store::rows::page::{JoinedDeltas, PAGE_BYTES};
 
 /// The row of a job.
 pub(crate) fn row(reading: &ReadTransaction, job: JobId) -> Result<Option<JobRow>, StoreError> {

@@ -10,10 +10,7 @@ use crate::store::redb::codec::keys::jobs::{EndedKey, JobOwnerKey};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::retention::sweep::CUT;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::rows::job::JobRow;
-
-/// The reason in its log.
-const RETRIED: &str = "somebody asked for another try";
+use crate::store::rows::job::{JobRow, RETRIED};
 
 impl Transaction<'_> {
     /// Queues a failed job of a user again.
@@ -58,19 +55,8 @@ impl Transaction<'_> {
         self.effects.metrics.accept();
         let old = JobOwnerKey { user: row.job.user, status: row.job.status, accept: row.accept };
         self.tables.owned.remove(&old.encode())?;
-        let job = Job {
-            crashes: 0,
-            failed_runs: 0,
-            error: None,
-            finished_at_ms: None,
-            run_at_ms: None,
-            ..row.job.clone()
-        };
-        let (ledger, booked) = (std::mem::take(&mut row.ledger), std::mem::take(&mut row.booked));
-        let fresh = JobRow::new(Job { cancel_requested: false, ..job }, self.counters.accept);
-        let first_accept = Some(row.first_accept.unwrap_or(row.accept));
         let old_accept = row.accept;
-        *row = JobRow { ledger, booked, first_accept, retried_at_ms: Some(self.now_ms), ..fresh };
+        row.accept_again(self.counters.accept, self.now_ms);
         self.reenter_conversation(row, old_accept)?;
         self.reopen_line(&row.job)?;
         let mut tail = self.tables.tail(row.id())?;

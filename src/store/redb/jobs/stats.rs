@@ -2,7 +2,7 @@
 
 use crate::domain::id::UserId;
 use crate::domain::job::JobStatus;
-use crate::ports::{StatsSource, StoreError, StoreStats, UserJobCounts};
+use crate::ports::{StatsSource, StoreError, StoreLoad, StoreStats, UserJobCounts};
 use crate::store::redb::batches;
 use crate::store::redb::codec::keys::batches::{BatchLineBytes, BatchLineKey};
 use crate::store::redb::codec::keys::jobs::{JobOwnerBytes, JobOwnerKey, ReadyBytes, ReadyEntry, ReadyKey};
@@ -155,15 +155,6 @@ fn batches(reading: &ReadTransaction) -> Result<u64, StoreError> {
         next = behind.transpose()?.map(|(key, _)| BatchLineKey::decode(key.value()).batch);
     }
     Ok(count)
-}
-
-/// Number of running and queued jobs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StoreLoad {
-    /// Leased by a worker.
-    pub running: u64,
-    /// Ready, or delayed.
-    pub queued: u64,
 }
 
 impl RedbStore {

@@ -1,5 +1,5 @@
 //! Shrinks ended jobs by stages: complete, deltas folded, log cut, removed. Removes expired files, too. One
-//! call does the work of one small transaction; [`super::sweeper`] decides when.
+//! call does the work of one small transaction; [`crate::store::rows::sweeper`] decides when.
 //!
 //! The index of ended jobs is sorted by stage, then by end: due jobs are found quickly among any number of
 //! jobs. An entry whose job was deleted or runs again is dropped when it is due.
@@ -11,9 +11,10 @@ use crate::ports::StoreError;
 use crate::store::redb::codec::keys::jobs::{EndedBytes, EndedKey, LogBytes, LogKey};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::values;
-use crate::store::redb::retention::fold::{FoldPlan, plan};
 use crate::store::redb::writer::transaction::Transaction;
+use crate::store::rows::fold::{FoldPlan, RecordPlace, plan};
 use crate::store::rows::job::JobRow;
+use crate::store::rows::sweeper::RetentionSweep;
 
 /// Complete. These bytes are on disk.
 pub(crate) const WHOLE: u8 = 0;
@@ -28,17 +29,6 @@ pub(crate) const STAGES: [u8; 3] = [WHOLE, FOLDED, CUT];
 const SWEEP_JOBS: usize = 200;
 /// Bytes that one transaction reads; the last job may exceed it.
 const SWEEP_BYTES: usize = 4 * 1024 * 1024;
-
-/// Jobs that ended before these times are due, unix milliseconds; `None` when no job ever is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[expect(clippy::struct_field_names, reason = "the unit stands last")]
-pub(crate) struct RetentionSweep {
-    pub(crate) deltas_before_ms: Option<u64>,
-    pub(crate) events_before_ms: Option<u64>,
-    pub(crate) jobs_before_ms: Option<u64>,
-    /// Uploaded files that expire before this time are due.
-    pub(crate) files_before_ms: Option<u64>,
-}
 
 /// Data that retention removes from a job.
 #[derive(Debug, Clone, Copy)]
@@ -180,29 +170,31 @@ impl Transaction<'_> {
         let (log, read) = self.read_log(row.id())?;
         let FoldPlan { remove, write } = plan(log, row.job.status == JobStatus::Failed);
         let mut freed = 0_usize;
-        for key in remove {
-            freed += self.tables.log.remove(&key.encode())?.map_or(0, |bytes| bytes.value().len());
+        let key = |RecordPlace { seq, sub }| LogKey { job: row.id(), seq, sub }.encode();
+        for place in remove {
+            freed += self.tables.log.remove(&key(place))?.map_or(0, |bytes| bytes.value().len());
         }
-        for (key, event) in write {
+        for (place, event) in write {
             let event = values::encode(&event)?;
-            let old = self.tables.log.insert(&key.encode(), event.as_slice())?;
+            let old = self.tables.log.insert(&key(place), event.as_slice())?;
             freed = (freed + old.map_or(0, |bytes| bytes.value().len())).saturating_sub(event.len());
         }
         self.count_freed(freed);
         Ok(read)
     }
 
-    fn read_log(&self, job: JobId) -> Result<(Vec<(LogKey, Record)>, usize), StoreError> {
+    fn read_log(&self, job: JobId) -> Result<(Vec<(RecordPlace, Record)>, usize), StoreError> {
         let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
         let (mut log, mut read) = (Vec::new(), 0);
         for entry in self.tables.log.range::<&LogBytes>(&first..=&last)? {
             let (key, bytes) = entry?;
             let key = LogKey::decode(key.value());
             read += bytes.value().len();
-            log.push(match key.sub {
-                0 => (key, Record::Event(values::decode(bytes.value())?)),
-                _ => (key, Record::Mark(values::decode(bytes.value())?)),
-            });
+            let record = match key.sub {
+                0 => Record::Event(values::decode(bytes.value())?),
+                _ => Record::Mark(values::decode(bytes.value())?),
+            };
+            log.push((RecordPlace { seq: key.seq, sub: key.sub }, record));
         }
         Ok((log, read))
     }

@@ -2,28 +2,17 @@
 //! crash neither loses nor doubles it.
 
 use crate::domain::id::{JobId, ScheduleId, UserId};
-use crate::domain::job::{Job, JobOrigin, JobSpec};
+use crate::domain::job::Job;
 use crate::domain::schedule::{Schedule, ScheduledRequest};
-use crate::ports::{FiredSchedules, NewJob, NewWork, ScheduleError, StoreError};
+use crate::ports::{FiredSchedules, NewWork, ScheduleError, StoreError};
 use crate::store::redb::codec::keys::schedules::{ScheduleDueKey, ScheduleOwnerBytes, ScheduleOwnerKey};
 use crate::store::redb::codec::row_bytes::RowOwner;
 use crate::store::redb::codec::table::ReadableTable;
-use crate::store::redb::stored_files::images::image_bytes;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::rows::weight::spec_bytes;
+use crate::store::rows::schedule::{ScheduleAdmission, count_last_job, scheduled_job, token_day};
+use crate::store::rows::weight::{image_bytes, spec_bytes};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-
-const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
-
-/// Whether a due schedule may run.
-enum ScheduleAdmission {
-    Skipped,
-    /// With the tokens that its job may spend, if there is a limit.
-    Allowed {
-        remaining_tokens: Option<u64>,
-    },
-}
 
 impl Transaction<'_> {
     /// Stores a new schedule.
@@ -133,27 +122,6 @@ impl Transaction<'_> {
     }
 }
 
-/// The job of a schedule, with the tokens that it may spend, if there is a limit, and its time.
-fn scheduled_job(
-    id: JobId,
-    schedule: &Schedule,
-    order: ScheduledRequest,
-    (remaining_tokens, created_at_ms): (Option<u64>, u64),
-) -> NewJob {
-    let max_total_tokens = order.spec.max_total_tokens.into_iter().chain(remaining_tokens).min();
-    NewJob {
-        id,
-        user: schedule.user,
-        created_at_ms,
-        spec: JobSpec {
-            origin: JobOrigin::Schedule { schedule: Some(schedule.id) },
-            max_total_tokens,
-            ..order.spec
-        },
-        in_existing: false,
-    }
-}
-
 impl Transaction<'_> {
     /// Creates jobs with these ids for due schedules.
     pub(crate) fn fire_due_schedules(&mut self, fresh_ids: &[JobId]) -> Result<FiredSchedules, StoreError> {
@@ -220,32 +188,27 @@ impl Transaction<'_> {
     /// A schedule of a model runs neither beside its last job nor when its user's daily tokens for such jobs
     /// are spent.
     fn admit_model_schedule(&self, schedule: &mut Schedule) -> Result<ScheduleAdmission, StoreError> {
-        let unlimited = ScheduleAdmission::Allowed { remaining_tokens: None };
-        let Some(mut tally) = schedule.model_tokens else { return Ok(unlimited) };
-        let day = self.now_ms / DAY_MS;
+        if schedule.model_tokens.is_none() {
+            return Ok(ScheduleAdmission::UNLIMITED);
+        }
         if let Some(last) = schedule.last_job {
             let row = match self.find_row(last) {
                 Err(StoreError::Corrupt(_)) => None,
                 row => row?,
             };
-            if row.as_ref().is_some_and(|row| !row.job.status.is_terminal()) {
+            if !count_last_job(schedule, row.as_ref(), self.now_ms) {
                 return Ok(ScheduleAdmission::Skipped);
             }
-            tally.count(last, row.map_or(0, |row| row.job.usage.total_tokens), day);
-            schedule.model_tokens = Some(tally);
         }
         let limit = self.bounds.model_schedule_tokens;
         if limit == 0 {
-            return Ok(unlimited);
+            return Ok(ScheduleAdmission::UNLIMITED);
         }
-        let others = self.model_schedules(schedule.user)?;
-        let others =
-            others.iter().filter(|other| other.id != schedule.id).filter_map(|other| other.model_tokens);
-        let spent = others.fold(tally.on(day), |spent, other| spent.saturating_add(other.on(day)));
-        Ok(match limit.checked_sub(spent).filter(|remaining| *remaining > 0) {
-            None => ScheduleAdmission::Skipped,
-            remaining_tokens => ScheduleAdmission::Allowed { remaining_tokens },
-        })
+        let day = token_day(self.now_ms);
+        let others = self.model_schedules(schedule.user)?.into_iter().filter(|other| other.id != schedule.id);
+        let all = others.filter_map(|other| other.model_tokens).chain(schedule.model_tokens);
+        let spent = all.fold(0, |spent: u64, tokens| spent.saturating_add(tokens.on(day)));
+        Ok(ScheduleAdmission::within(limit, spent))
     }
 
     pub(crate) fn schedule(&self, id: ScheduleId) -> Result<Option<Schedule>, StoreError> {

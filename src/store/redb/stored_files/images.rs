@@ -7,8 +7,8 @@ use crate::domain::stored_file::ContentDigest;
 use crate::ports::StoreError;
 use crate::store::redb::codec::keys::stored_files::{HeldImageBytes, HeldImageKey, ImageHolder, image_key};
 use crate::store::redb::codec::table::ReadableTable;
-use crate::store::redb::stored_files::FileTotals;
 use crate::store::redb::writer::transaction::Transaction;
+use crate::store::rows::file_totals::FileTotals;
 
 impl Transaction<'_> {
     /// The holder needs the images of its messages from here on. Those that it has already count once.
@@ -58,10 +58,4 @@ impl Transaction<'_> {
         }
         Ok(())
     }
-}
-
-/// Bytes of the images of these messages, each counted as often as it is there.
-pub(crate) fn image_bytes(messages: &[Message]) -> usize {
-    let bytes: u64 = messages.iter().flat_map(Message::images).map(|image| image.bytes).sum();
-    usize::try_from(bytes).unwrap_or(usize::MAX)
 }

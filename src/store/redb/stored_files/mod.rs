@@ -3,7 +3,6 @@
 use crate::domain::id::{FileId, UserId};
 use crate::domain::stored_file::{ContentDigest, StoredFile};
 use crate::ports::{StoreError, StoredFileError, StoredFilePage, StoredFileQuery, StoredFiles, Ticket};
-use crate::store::limits::StoreLimits;
 use crate::store::redb::codec::keys::accounts::{AccountBytes, account_key};
 use crate::store::redb::codec::keys::stored_files::{OwnedFileBytes, OwnedFileKey};
 use crate::store::redb::codec::lazy_table::RawBytes;
@@ -13,23 +12,11 @@ use crate::store::redb::codec::tables::{FILE_TOTALS, FILES};
 use crate::store::redb::codec::values;
 use crate::store::redb::store::RedbStore;
 use crate::store::redb::writer::write::WriteOptions;
-use serde::{Deserialize, Serialize};
+use crate::store::rows::file_totals::FileTotals;
 use std::ops::Bound;
 
 pub(crate) mod images;
 pub(crate) mod write;
-
-/// The files of a user together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct FileTotals {
-    /// Number of files.
-    pub(crate) files: u64,
-    /// Bytes of their contents, each counted for each file that has it.
-    pub(crate) bytes: u64,
-    /// Bytes of images, each counted for each job, line, schedule and row of items that names it.
-    #[serde(default)]
-    pub(crate) image_bytes: u64,
-}
 
 impl FileTotals {
     /// Of a user.
@@ -39,23 +26,6 @@ impl FileTotals {
     ) -> Result<Self, StoreError> {
         let found = totals.get(&account_key(user))?;
         Ok(found.map(|bytes| values::decode(bytes.value())).transpose()?.unwrap_or_default())
-    }
-
-    /// Bytes of files and images.
-    pub(crate) fn all_bytes(self) -> u64 {
-        self.bytes.saturating_add(self.image_bytes)
-    }
-
-    /// Fails if one more file of so many bytes is too many.
-    fn admit(self, new: u64, bounds: &StoreLimits) -> Result<(), StoredFileError> {
-        let (stored, limit) = (self.bytes, bounds.user_files_bytes);
-        if self.files >= bounds.user_files {
-            return Err(StoredFileError::FilesFull { limit: bounds.user_files });
-        }
-        if stored.saturating_add(new) > limit {
-            return Err(StoredFileError::BytesFull { new, stored, limit });
-        }
-        Ok(())
     }
 }
 

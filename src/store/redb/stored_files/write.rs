@@ -8,8 +8,8 @@ use crate::store::redb::codec::keys::stored_files::{
     FileContentBytes, FileExpiryBytes, FileExpiryKey, OwnedFileKey, content_ends, content_key,
 };
 use crate::store::redb::codec::table::ReadableTable;
-use crate::store::redb::stored_files::FileTotals;
 use crate::store::redb::writer::transaction::Transaction;
+use crate::store::rows::file_totals::FileTotals;
 
 /// Expired files that one transaction removes.
 const SWEEP_FILES: usize = 200;

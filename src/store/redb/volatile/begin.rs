@@ -7,8 +7,8 @@ use crate::ports::{CancelToken, Lease, NewJob};
 use crate::store::redb::store::RedbStore;
 use crate::store::redb::volatile::log::VolatileLog;
 use crate::store::redb::volatile::table::VolatileJob;
-use crate::store::redb::writer::waiting_claims::PublishedQueue;
 use crate::store::rows::job::JobRow;
+use crate::store::waiting_claims::PublishedQueue;
 use std::sync::Arc;
 
 /// Whether a job needs nothing of the store while it runs but its log.

@@ -3,8 +3,8 @@
 
 use crate::domain::event::{EngineMark, Event, Record, SequencedEvent};
 use crate::ports::EventPage;
-use crate::store::redb::jobs::page::{JoinedDeltas, PAGE_BYTES};
 use crate::store::rows::lease::{LogTail, PendingDelta};
+use crate::store::rows::page::{JoinedDeltas, PAGE_BYTES};
 
 /// A record with its number: `sub` is 0 for events.
 #[derive(Debug, Clone)]

@@ -8,11 +8,7 @@ use crate::store::redb::codec::keys::deliveries::{owned_key, time_key, time_of};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::Tables;
 use crate::store::redb::writer::transaction::Transaction;
-
-/// Retention of settled deliveries, milliseconds.
-const KEPT_MS: u64 = 30 * 24 * 3_600 * 1_000;
-/// Maximum old deliveries that settling one removes: more than one, so that they cannot pile up.
-const SWEEP: usize = 16;
+use crate::store::rows::delivery::{KEPT_MS, SWEEP};
 
 impl Tables<'_> {
     /// The row of a delivery, if there is one.
@@ -54,8 +50,8 @@ impl Tables<'_> {
 
     /// Removes some expired deliveries.
     pub(crate) fn sweep_deliveries(&mut self, now_ms: u64) -> Result<(), StoreError> {
-        let mut old = Vec::new();
-        for entry in self.deliveries_settled.iter()?.take(SWEEP) {
+        let (mut old, limit) = (Vec::new(), usize::try_from(SWEEP).unwrap_or(usize::MAX));
+        for entry in self.deliveries_settled.iter()?.take(limit) {
             let (until_ms, id) = time_of(entry?.0.value());
             if until_ms > now_ms {
                 break;

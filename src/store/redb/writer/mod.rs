@@ -8,5 +8,4 @@ pub(crate) mod shared;
 pub(crate) mod slow_commits;
 pub(crate) mod thread;
 pub(crate) mod transaction;
-pub(crate) mod waiting_claims;
 pub(crate) mod write;

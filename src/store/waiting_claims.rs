@@ -4,7 +4,7 @@
 use crate::domain::fair_share::Holdings;
 use crate::domain::id::UserId;
 use crate::ports::{CancelToken, Clock, Lease, StoreError};
-use crate::store::redb::queue::length::QueueLength;
+use crate::store::queue_length::QueueLength;
 use crate::store::rows::lease::Leases;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -2,7 +2,15 @@
 //! events never change, so that every cursor stays valid.
 
 use crate::domain::event::{Event, Record, StepKind};
-use crate::store::redb::codec::keys::jobs::LogKey;
+
+/// Where a record is in the log of its job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct RecordPlace {
+    /// The number of the event, or of the event before the mark.
+    pub(crate) seq: u64,
+    /// 0: an event; otherwise the number of the mark after it.
+    pub(crate) sub: u32,
+}
 
 /// Maximum size of a folded delta, bytes; a longer step becomes several.
 const FOLDED_BYTES: usize = 4 * 1024 * 1024;
@@ -10,9 +18,9 @@ const FOLDED_BYTES: usize = 4 * 1024 * 1024;
 /// Changes of a log.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct FoldPlan {
-    pub(crate) remove: Vec<LogKey>,
+    pub(crate) remove: Vec<RecordPlace>,
     /// Joined deltas; each replaces the last delta that it contains.
-    pub(crate) write: Vec<(LogKey, Event)>,
+    pub(crate) write: Vec<(RecordPlace, Event)>,
 }
 
 /// The deltas of one step so far.
@@ -24,7 +32,7 @@ struct FoldStep {
 /// Deltas to join to one.
 struct DeltaRun {
     kind: StepKind,
-    keys: Vec<LogKey>,
+    keys: Vec<RecordPlace>,
     offset: u64,
     text: String,
 }
@@ -37,7 +45,7 @@ impl DeltaRun {
 
 /// Folds a log, in order. Discarded steps lose their text but not their `StepDiscarded` event.
 /// `keeps_marks`: the engine may continue this job.
-pub(crate) fn plan(log: impl IntoIterator<Item = (LogKey, Record)>, keeps_marks: bool) -> FoldPlan {
+pub(crate) fn plan(log: impl IntoIterator<Item = (RecordPlace, Record)>, keeps_marks: bool) -> FoldPlan {
     let mut plan = FoldPlan::default();
     let mut steps: Vec<FoldStep> = Vec::new();
     for (key, record) in log {
@@ -98,22 +106,21 @@ impl FoldPlan {
 mod tests {
     use super::*;
     use crate::domain::event::EngineMark;
-    use crate::domain::id::JobId;
 
-    fn key(seq: u64, sub: u32) -> LogKey {
-        LogKey { job: JobId::from_bits(1), seq, sub }
+    fn key(seq: u64, sub: u32) -> RecordPlace {
+        RecordPlace { seq, sub }
     }
 
-    fn delta(seq: u64, index: u32, offset: u64, first_seq: u64, text: &str) -> (LogKey, Record) {
+    fn delta(seq: u64, index: u32, offset: u64, first_seq: u64, text: &str) -> (RecordPlace, Record) {
         let event = Event::Delta { index, kind: StepKind::Text, offset, first_seq, text: text.to_owned() };
         (key(seq, 0), event.into())
     }
 
-    fn discarded(seq: u64, index: u32) -> (LogKey, Record) {
+    fn discarded(seq: u64, index: u32) -> (RecordPlace, Record) {
         (key(seq, 0), Event::StepDiscarded { index }.into())
     }
 
-    fn mark(seq: u64) -> (LogKey, Record) {
+    fn mark(seq: u64) -> (RecordPlace, Record) {
         (key(seq, 1), EngineMark::ToolStarted { id_ref: "c".to_owned() }.into())
     }
 
@@ -122,7 +129,7 @@ mod tests {
         plan.write.iter().map(view).collect()
     }
 
-    fn view((key, event): &(LogKey, Event)) -> (u64, u64, u64, &str) {
+    fn view((key, event): &(RecordPlace, Event)) -> (u64, u64, u64, &str) {
         let Event::Delta { offset, first_seq, text, .. } = event else { panic!("{event:?}") };
         (key.seq, *offset, *first_seq, text)
     }

@@ -1,4 +1,4 @@
-//! What pages of events and texts of steps have in common, on disk and in memory.
+//! What pages of events and texts of steps have in common, wherever the log is kept.
 
 use crate::domain::event::Event;
 

@@ -1,14 +1,39 @@
 //! Decides when retention runs: soon after a start, then once a minute, and not while the wall clock is in
 //! doubt ([`super::clock_trust`]).
 
+use crate::store::RetentionAge;
 use crate::store::options::RetentionOptions;
-use crate::store::redb::retention::sweep::RetentionSweep;
 use std::time::Duration;
 
 /// Time until the first check, milliseconds: the jobs that were waiting for the start go first.
 const FIRST_MS: u64 = 5_000;
 /// Interval between two checks, milliseconds.
-const INTERVAL_MS: u64 = 60_000;
+pub(crate) const INTERVAL_MS: u64 = 60_000;
+
+/// Jobs that ended before these times are due, unix milliseconds; `None` when no job ever is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(clippy::struct_field_names, reason = "the unit stands last")]
+pub(crate) struct RetentionSweep {
+    pub(crate) deltas_before_ms: Option<u64>,
+    pub(crate) events_before_ms: Option<u64>,
+    pub(crate) jobs_before_ms: Option<u64>,
+    /// Uploaded files that expire before this time are due.
+    pub(crate) files_before_ms: Option<u64>,
+}
+
+impl RetentionSweep {
+    /// What may be removed at this wall time, if the clock is trusted.
+    pub(crate) fn at(options: &RetentionOptions, wall_ms: u64) -> Self {
+        let before = |keep: RetentionAge| keep.cutoff_ms(wall_ms);
+        let RetentionOptions { deltas, events, jobs, .. } = options;
+        Self {
+            deltas_before_ms: before(*deltas),
+            events_before_ms: before(*events),
+            jobs_before_ms: before(*jobs),
+            files_before_ms: Some(wall_ms),
+        }
+    }
+}
 
 /// State between two checks.
 #[derive(Debug)]
@@ -40,14 +65,7 @@ impl Sweeper {
 
     /// What may be removed at this wall time, if the clock is trusted.
     pub(crate) fn sweep(&self, wall_ms: u64) -> RetentionSweep {
-        let before = |keep: crate::store::RetentionAge| keep.cutoff_ms(wall_ms);
-        let RetentionOptions { deltas, events, jobs, .. } = &self.options;
-        RetentionSweep {
-            deltas_before_ms: before(*deltas),
-            events_before_ms: before(*events),
-            jobs_before_ms: before(*jobs),
-            files_before_ms: Some(wall_ms),
-        }
+        RetentionSweep::at(&self.options, wall_ms)
     }
 
     /// Schedules the next check for the next idle moment, because more is due than one transaction does.
@@ -59,7 +77,6 @@ impl Sweeper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::RetentionAge;
 
     const HOUR: u64 = 3_600_000;
     const NOW: u64 = 1_000 * HOUR;

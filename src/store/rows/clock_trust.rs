@@ -1,9 +1,10 @@
 //! Whether the wall clock can be trusted: a clock that has jumped makes everything look old.
 //!
-//! The wall clock is compared with the monotonic clock, and after a start with the wall time that the file
-//! has stored. The time that the distrust still lasts is stored with it, so a restart does not end it.
+//! The wall clock is compared with the monotonic clock, and after a start with the wall time that the store
+//! has kept. The time that the distrust still lasts is kept with it, so a restart does not end it.
 
 use crate::ports::Clock;
+use serde::{Deserialize, Serialize};
 use std::sync::{Mutex, PoisonError};
 
 /// A wall clock that deviates this much from the monotonic clock has jumped, milliseconds.
@@ -27,8 +28,8 @@ impl ClockReading {
     }
 }
 
-/// What the file has stored about the clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// What the store has kept about the clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct StoredClock {
     /// The wall clock at the last beat, unix milliseconds; 0 if there was none.
     pub(crate) seen_ms: u64,
@@ -36,7 +37,7 @@ pub(crate) struct StoredClock {
     pub(crate) distrust_ms: u64,
 }
 
-/// The judgement of the clock. The writer and the cleaner of directories share it.
+/// The judgement of a clock. Retention and the cleaner of directories share it.
 #[derive(Debug)]
 pub(crate) struct ClockTrust(Mutex<TrustState>);
 
@@ -53,7 +54,7 @@ impl ClockTrust {
         Self(Mutex::new(TrustState { last: now, distrusted_until_ms: 0 }))
     }
 
-    /// Goes on with what the file has stored.
+    /// Goes on with what the store has kept.
     pub(crate) fn resume(&self, now: ClockReading, stored: StoredClock) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.last = now;
@@ -80,6 +81,14 @@ impl ClockTrust {
             state.distrust(now, "the clock has jumped by more than an hour");
         }
         state.distrusted_until_ms.saturating_sub(now.monotonic_ms)
+    }
+}
+
+impl ClockTrust {
+    /// For how long the clock is distrusted, milliseconds, without a look at it.
+    pub(crate) fn distrust_ms(&self, monotonic_ms: u64) -> u64 {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.distrusted_until_ms.saturating_sub(monotonic_ms)
     }
 }
 

@@ -1,0 +1,76 @@
+//! The used part of an account's quota, as an open transaction sees it.
+
+use crate::domain::account::Quota;
+use crate::domain::id::UserId;
+use crate::ports::{StoreError, WorkQuota};
+use crate::store::postgres::accounts::stored_bytes::with_files;
+use crate::store::postgres::accounts::usage_columns;
+use crate::store::postgres::accounts::users::account;
+use crate::store::postgres::jobs::read::unfinished_count;
+use crate::store::postgres::session::{Columns, sql_number, sql_user};
+use crate::store::postgres::writer::act::Act;
+
+/// Which unfinished work of a user counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UnfinishedWork {
+    /// Jobs, and lines of batches that have no job yet: for new work.
+    JobsAndLines,
+    /// Jobs: for lines of batches, which were counted when their batch was accepted.
+    Jobs,
+}
+
+impl Act<'_> {
+    /// The used part of a user's quota.
+    pub(crate) async fn quota_of(
+        &mut self,
+        user: UserId,
+        work: UnfinishedWork,
+    ) -> Result<WorkQuota, StoreError> {
+        if !self.limits.has_quotas {
+            return Ok(WorkQuota::default());
+        }
+        let quota = match account(&self.session, user, self.now_ms).await {
+            // An account that cannot be read may not spend anything.
+            Err(StoreError::Corrupt(reason)) => {
+                tracing::error!(user = user.0, reason, "account cannot be read; its work waits");
+                Quota { tokens_per_day: Some(0), ..Quota::default() }
+            }
+            account => account?.map(|account| account.quota).unwrap_or_default(),
+        };
+        let jobs = match quota.unfinished_jobs {
+            Some(limit) => self.unfinished_work(user, work, limit).await?,
+            None => 0,
+        };
+        let tokens = if quota.tokens_per_day.is_some() { self.tokens_today(user).await? } else { 0 };
+        let bytes = if quota.stored_bytes.is_some() { with_files(&self.session, user).await? } else { 0 };
+        WorkQuota::count(quota, |_| Ok(jobs), || Ok(tokens), || Ok(bytes))
+    }
+
+    /// Unfinished work, counted up to `limit`.
+    async fn unfinished_work(
+        &mut self,
+        user: UserId,
+        work: UnfinishedWork,
+        limit: u64,
+    ) -> Result<u64, StoreError> {
+        if work == UnfinishedWork::JobsAndLines {
+            return unfinished_count(&self.session, user, limit).await;
+        }
+        let sql = "SELECT count(*) FROM (SELECT FROM jobs WHERE user_id = $1 \
+                   AND status IN ('queued', 'running', 'waiting') LIMIT $2) AS unfinished";
+        self.session.one(sql, &[&sql_user(user), &sql_number(limit)]).await?.number(0)
+    }
+
+    /// Tokens of today, with those that this transaction has booked.
+    async fn tokens_today(&mut self, user: UserId) -> Result<u64, StoreError> {
+        let today = WorkQuota::day(self.now_ms);
+        let sql = format!(
+            "SELECT {} FROM usage_daily WHERE user_id = $1 AND day = $2",
+            usage_columns::sum("total_tokens")
+        );
+        let stored = self.session.one(&sql, &[&sql_user(user), &sql_number(today)]).await?.number(0)?;
+        let pending =
+            self.usage.iter().filter(|(slot, _)| slot.user == user && !slot.is_hour && slot.at == today);
+        Ok(pending.fold(stored, |sum, (_, (usage, _))| sum.saturating_add(usage.total_tokens)))
+    }
+}

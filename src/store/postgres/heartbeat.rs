@@ -1,0 +1,154 @@
+//! Renews the lease of this node, gives its jobs up when that fails for too long, and takes over the jobs of
+//! nodes that are gone.
+
+use crate::ports::StoreError;
+use crate::store::postgres::jobs::take_over::NodeLoss;
+use crate::store::postgres::session::SqlSession;
+use crate::store::postgres::shared::PostgresShared;
+use crate::store::postgres::writer::thread::WriterRequest;
+use crate::store::postgres::writer::write::{WriteOptions, queued_write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Time between two heartbeats. A third of it is enough to take a node's jobs over two seconds after its
+/// lease.
+const BEAT_EVERY: Duration = Duration::from_secs(1);
+
+/// The thread of the heartbeats.
+pub(crate) struct Heart {
+    state: Arc<HeartState>,
+    thread: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct HeartState {
+    is_stopped: AtomicBool,
+    lock: Mutex<()>,
+    stopped: Condvar,
+}
+
+impl Heart {
+    /// Starts the heartbeats.
+    pub(crate) fn start(
+        shared: Arc<PostgresShared>,
+        jobs: SyncSender<WriterRequest>,
+    ) -> std::io::Result<Self> {
+        let state = Arc::new(HeartState::default());
+        let beating = Arc::clone(&state);
+        let renewed_ms = shared.clock.monotonic_ms();
+        let mut keeper = LeaseKeeper { shared, jobs, renewed_ms };
+        // Jobs of nodes that are gone already are queued before this node serves anybody.
+        keeper.beat();
+        let thread = std::thread::Builder::new().name("store-beat".to_owned()).spawn(move || {
+            while !beating.wait(BEAT_EVERY.min(keeper.shared.database.lease / 4)) {
+                keeper.beat();
+            }
+        })?;
+        Ok(Self { state, thread })
+    }
+
+    /// Ends the heartbeats. Blocks until the last one is over.
+    pub(crate) fn stop(self) {
+        self.state.is_stopped.store(true, Ordering::SeqCst);
+        self.state.stopped.notify_all();
+        drop(self.thread.join());
+    }
+}
+
+impl HeartState {
+    /// Waits; returns whether the heart is stopped.
+    fn wait(&self, timeout: Duration) -> bool {
+        let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_beating = |(): &mut ()| !self.is_stopped.load(Ordering::SeqCst);
+        drop(self.stopped.wait_timeout_while(guard, timeout, is_beating));
+        self.is_stopped.load(Ordering::SeqCst)
+    }
+}
+
+struct LeaseKeeper {
+    shared: Arc<PostgresShared>,
+    jobs: SyncSender<WriterRequest>,
+    /// When the last successful heartbeat began.
+    renewed_ms: u64,
+}
+
+impl LeaseKeeper {
+    fn beat(&mut self) {
+        let (shared, began_ms) = (Arc::clone(&self.shared), self.shared.clock.monotonic_ms());
+        if shared.node.is_lost() {
+            self.register_again();
+            return;
+        }
+        let beat = shared
+            .read(async |session: &SqlSession<'_>| shared.node.beat(session, shared.database.lease).await);
+        match beat {
+            Ok(beat) => {
+                shared.set_database_time(beat.database_ms);
+                if beat.is_alive {
+                    self.renewed_ms = began_ms;
+                } else {
+                    self.lose("its lease had ended");
+                }
+                shared.cancel_leases(&beat.cancelled);
+                for node in beat.ended {
+                    self.take_over(node, NodeLoss::Crash);
+                }
+            }
+            // The others take the jobs over when the lease ends; by then nothing of them may run here.
+            Err(error) if self.is_renewal_late() => {
+                self.lose(&error.to_string());
+            }
+            Err(error) => tracing::warn!(%error, "cannot renew the lease of this node"),
+        }
+    }
+
+    /// Whether the last renewal is so long ago that others may take the jobs over soon.
+    fn is_renewal_late(&self) -> bool {
+        let silent_ms = self.shared.clock.monotonic_ms().saturating_sub(self.renewed_ms);
+        Duration::from_millis(silent_ms) >= self.shared.database.lease * 2 / 3
+    }
+
+    fn lose(&self, reason: &str) {
+        tracing::error!(reason, node = self.shared.node.id(), "this node has lost its jobs");
+        self.shared.node.lose();
+        self.shared.lose_leases();
+    }
+
+    fn register_again(&mut self) {
+        let (shared, old) = (Arc::clone(&self.shared), self.shared.node.id());
+        let (name, lease) = (&shared.database.node_name, shared.database.lease);
+        let registered =
+            shared.read(async |session: &SqlSession<'_>| shared.node.register(session, name, lease).await);
+        match registered {
+            Ok(database_ms) => {
+                shared.set_database_time(database_ms);
+                self.renewed_ms = shared.clock.monotonic_ms();
+                tracing::info!(node = shared.node.id(), "this node has a lease again");
+                self.take_over(old, NodeLoss::Database);
+                shared.hint_ready();
+                shared.wake_job_writer();
+            }
+            Err(error) => tracing::warn!(%error, "this node has no lease yet"),
+        }
+    }
+
+    /// Queues the jobs of a lost node again, after the writes that wait already.
+    fn take_over(&self, node: i64, loss: NodeLoss) {
+        let options = WriteOptions::default();
+        let (write, ticket) =
+            queued_write(options, async move |act: &mut crate::store::postgres::writer::act::Act<'_>| {
+                act.take_over(node, loss).await
+            });
+        if self.jobs.send(WriterRequest::Write(write)).is_err() {
+            return;
+        }
+        match ticket.wait() {
+            Ok(0) | Err(StoreError::Closed) => {}
+            Ok(jobs) => tracing::info!(node, jobs, "took over the jobs of a lost node"),
+            Err(error) => tracing::warn!(%error, node, "cannot take over the jobs of a lost node yet"),
+        }
+    }
+}

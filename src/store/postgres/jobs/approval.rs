@@ -1,0 +1,106 @@
+//! Jobs that wait for the approval of calls: the start of the wait, the decision, and the expiry (P7).
+
+use crate::domain::approval::{ApprovalDecision, expired};
+use crate::domain::event::{EngineMark, Event, FailureCode, StatusPhase};
+use crate::domain::id::{JobId, UserId};
+use crate::domain::job::{Job, JobStatus, PendingApproval};
+use crate::domain::tool::ToolCall;
+use crate::ports::{Fence, JobChangeError, LeaseError, StoreError};
+use crate::store::postgres::jobs::row::{move_row, tail};
+use crate::store::postgres::writer::act::Act;
+use crate::store::rows::approval::{count_decisions, decision_mark, decision_summary, undecided_calls};
+use crate::store::rows::job::{ApprovalRecord, CANCELLED, JobRow, QueuePlace};
+use crate::store::rows::lease::LogTail;
+
+impl Act<'_> {
+    /// Ends the lease. The job waits at most `timeout_ms` for a decision about these calls.
+    pub(crate) async fn wait_for_decision(
+        &mut self,
+        fence: Fence,
+        calls: &[ToolCall],
+        timeout_ms: u64,
+    ) -> Result<(), LeaseError> {
+        let (mut row, mut tail) = self.take_lease(fence).await?;
+        let expires_at_ms = self.now_ms.saturating_add(timeout_ms);
+        let pending = PendingApproval::new(calls.to_vec(), expires_at_ms);
+        let record = EngineMark::ApprovalAsked { id_refs: pending.id_refs() };
+        self.append(fence.job, &mut tail, &record.into());
+        if row.job.cancel_requested {
+            return Ok(self.end_unleased(&mut row, FailureCode::Cancelled, CANCELLED).await?);
+        }
+        row.job.attempt = row.job.attempt.saturating_sub(1);
+        row.job.crashes = 0;
+        row.approval = Some(ApprovalRecord { timeout_ms, ..ApprovalRecord::default() });
+        self.append_waiting(&mut row, &mut tail, &pending);
+        row.resume_at_ms = Some(pending.expires_at_ms);
+        row.job.approval = Some(pending);
+        move_row(&mut row, JobStatus::Waiting)?;
+        row.queue_place = QueuePlace::Delayed;
+        // Waiting claims learn when it expires.
+        self.effects.announcement.has_ready_job = true;
+        Ok(self.put_row(&row).await?)
+    }
+}
+
+impl Act<'_> {
+    /// Applies a user's decision about calls that a job waits for.
+    pub(crate) async fn decide_approval(
+        &mut self,
+        user: UserId,
+        job: JobId,
+        decision: &ApprovalDecision,
+    ) -> Result<Option<Job>, JobChangeError> {
+        let Some(mut row) = self.find_own_row(user, job).await? else { return Ok(None) };
+        let id_refs = undecided_calls(decision, &row)?;
+        if !id_refs.is_empty() {
+            let mark = decision_mark(decision, &id_refs, row.job.approval.as_ref());
+            self.apply_decision(&mut row, (&id_refs, mark)).await?;
+        }
+        Ok(Some(self.shown(row).await?))
+    }
+
+    /// Expires the approval of a waiting job: undecided calls count as denied.
+    pub(crate) async fn expire(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
+        let id_refs = row.job.approval.as_ref().map(PendingApproval::id_refs).unwrap_or_default();
+        let timeout_ms = row.approval.as_ref().map_or(0, |record| record.timeout_ms);
+        let mark = EngineMark::Denied { id_refs: id_refs.clone(), reason: expired(timeout_ms) };
+        self.apply_decision(row, (&id_refs, mark)).await
+    }
+
+    /// Records decisions about waiting calls. After the last one the job is queued again, at its old
+    /// position.
+    async fn apply_decision(
+        &mut self,
+        row: &mut JobRow,
+        (id_refs, mark): (&[String], EngineMark),
+    ) -> Result<(), StoreError> {
+        self.flush().await?;
+        let mut tail = tail(&self.session, row.id()).await?;
+        let approve = matches!(mark, EngineMark::Approved { .. });
+        self.append(row.id(), &mut tail, &mark.into());
+        let record = row.approval.get_or_insert_default();
+        record.decided.extend(id_refs.iter().map(|id_ref| (id_ref.clone(), approve)));
+        let mut pending = row.job.approval.take();
+        if let Some(pending) = &mut pending {
+            pending.calls.retain(|call| !id_refs.contains(&call.id_ref));
+        }
+        if let Some(pending) = pending.filter(|pending| !pending.calls.is_empty()) {
+            self.append_waiting(row, &mut tail, &pending);
+            row.job.approval = Some(pending);
+            return self.put_row(row).await;
+        }
+        let reason = decision_summary(count_decisions(row));
+        row.queue_place = QueuePlace::Out;
+        row.resume_at_ms = Some(self.now_ms);
+        self.requeue(row, &mut tail, StatusPhase::Queued, Some(reason.to_owned())).await
+    }
+
+    /// Appends the event with the waiting calls.
+    fn append_waiting(&mut self, row: &mut JobRow, tail: &mut LogTail, pending: &PendingApproval) {
+        let (attempt, reason) = (row.job.attempt, pending.approval_text(row.id()));
+        let event = Event::WaitingApproval { attempt, reason, calls: pending.id_refs() };
+        self.append_event(row.id(), tail, event);
+        row.job.last_event_id = tail.seq;
+        self.announce_event(row.id(), tail.seq);
+    }
+}

@@ -1,0 +1,92 @@
+//! Hears what other nodes announce, on one connection that waits for notifications.
+
+use crate::ports::StoreError;
+use crate::store::postgres::session::{Columns, SqlSession};
+use crate::store::postgres::shared::PostgresShared;
+use crate::store::postgres::writer::announcement::Announcement;
+use std::future::poll_fn;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{AsyncMessage, Client, Connection, Socket};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+type ListenConnection = Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
+
+/// Pause before a lost connection is made again.
+const RECONNECT_AFTER: Duration = Duration::from_millis(300);
+
+/// Listens until the store is gone.
+pub(crate) async fn listen(shared: Weak<PostgresShared>) {
+    loop {
+        let Some(store) = shared.upgrade() else { return };
+        let (config, tls, channel) =
+            (store.connections.config.clone(), store.connections.tls.clone(), store.channel.clone());
+        drop(store);
+        if let Ok((client, connection)) = config.connect(tls).await {
+            tokio::select! {
+                () = deliver(&shared, connection) => {}
+                () = subscribe(&shared, &client, &channel) => {}
+            }
+        }
+        tokio::time::sleep(RECONNECT_AFTER).await;
+    }
+}
+
+/// Hands on what arrives, until the connection or the store is gone.
+async fn deliver(shared: &Weak<PostgresShared>, mut connection: ListenConnection) {
+    while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+        let Some(store) = shared.upgrade() else { return };
+        let AsyncMessage::Notification(notification) = message else { continue };
+        let heard = Announcement::decode(notification.payload());
+        if let Some(heard) = heard.filter(|heard| heard.node != store.node.id()) {
+            hear(&store, &heard);
+        }
+    }
+}
+
+/// Subscribes, and then never ends.
+async fn subscribe(shared: &Weak<PostgresShared>, client: &Client, channel: &str) {
+    let quoted = channel.replace('"', "\"\"");
+    let began = client.batch_execute(&format!("LISTEN \"{quoted}\"")).await;
+    if let (Ok(()), Some(store)) = (began, shared.upgrade()) {
+        // Whatever was announced before is found by looking.
+        hear(&store, &Announcement::everything());
+    }
+    std::future::pending::<()>().await;
+}
+
+fn hear(store: &Arc<PostgresShared>, heard: &Announcement) {
+    store.hear(heard);
+    if heard.is_everything {
+        let looking = Arc::clone(store);
+        store.connections.handle().spawn(async move {
+            if let Err(error) = look(&looking).await {
+                tracing::debug!(%error, "cannot look for changes of the watched jobs");
+            }
+        });
+    }
+    if heard.has_ready_job {
+        store.wake_job_writer();
+    }
+}
+
+/// Wakes the readers of watched jobs that have new events.
+async fn look(store: &PostgresShared) -> Result<(), StoreError> {
+    for batch in store.batch_watches.keys() {
+        store.batch_watches.touch(batch);
+    }
+    let watched: Vec<String> = store.watches.keys().iter().map(ToString::to_string).collect();
+    if watched.is_empty() {
+        return Ok(());
+    }
+    let client = store.connections.pool.get().await.map_err(|_| StoreError::Unreachable)?;
+    let session = SqlSession::of_client(&client);
+    let sql = "SELECT w.id, (SELECT max(seq) FROM records WHERE job = w.id) FROM unnest($1::text[]) AS w(id)";
+    for row in session.rows(sql, &[&watched]).await? {
+        if let Some(seq) = row.optional_number(1)? {
+            store.watches.bump(row.parsed(0)?, seq);
+        }
+    }
+    Ok(())
+}

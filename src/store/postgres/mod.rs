@@ -1,0 +1,36 @@
+//! The store on `PostgreSQL`, for several nodes that share one database.
+//!
+//! Every act is a transaction. Those of jobs go through one thread of the node, which runs waiting acts in
+//! one
+//! transaction and claims ready jobs at its end; reads use connections of their own. A node holds its jobs as
+//! long as its lease in the table `nodes` lasts: each transaction under a lease checks that.
+
+mod accounts;
+mod batches;
+mod conversations;
+mod heartbeat;
+mod jobs;
+mod listener;
+mod migrations;
+mod node;
+mod node_store;
+mod options;
+mod pool;
+mod projects;
+mod retention;
+mod schedules;
+mod session;
+mod settings;
+mod shared;
+mod store;
+mod stored_files;
+mod sweeper;
+mod user_lock;
+mod webhooks;
+mod windows;
+mod writer;
+
+pub use options::PostgresOptions;
+pub use pool::PoolError;
+pub use store::{PostgresOpenError, PostgresStore};
+pub use windows::RateWindow;

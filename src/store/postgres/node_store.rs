@@ -1,0 +1,61 @@
+//! The port [`NodeStore`] on `PostgreSQL`, and what a database does otherwise.
+
+use crate::domain::id::{JobId, UserId};
+use crate::ports::{Backup, Meter, NodeStore, StoreError, StoreLoad, UserJobCounts};
+use crate::store::postgres::store::PostgresStore;
+use std::fs::File;
+use std::sync::Arc;
+use std::time::Duration;
+
+impl NodeStore for PostgresStore {
+    fn set_meter(&self, meter: Arc<dyn Meter>) {
+        Self::set_meter(self, meter);
+    }
+
+    fn close(&self) {
+        Self::close(self);
+    }
+
+    fn wait_for_removed_jobs(&self, timeout: Duration) -> Vec<(UserId, JobId)> {
+        Self::wait_for_removed_jobs(self, timeout)
+    }
+
+    fn wake_removal_waiter(&self) {
+        Self::wake_removal_waiter(self);
+    }
+
+    fn is_clock_trusted(&self) -> bool {
+        Self::is_clock_trusted(self)
+    }
+
+    /// The disk is the database's: a full one refuses the writes themselves.
+    fn low_disk(&self) -> Option<StoreError> {
+        None
+    }
+
+    fn damage(&self) -> Option<String> {
+        None
+    }
+
+    fn load(&self) -> Result<StoreLoad, StoreError> {
+        Self::load(self)
+    }
+
+    fn user_job_counts(&self, user: UserId) -> Result<UserJobCounts, StoreError> {
+        Self::user_job_counts(self, user)
+    }
+
+    fn shared_setting(&self, key: &str, made: &str) -> Result<Option<String>, StoreError> {
+        self.setting_or_insert(key, made).map(Some)
+    }
+
+    fn run_retention(&self) -> Result<(), StoreError> {
+        Self::run_retention(self)
+    }
+}
+
+impl Backup for PostgresStore {
+    fn copy(&self) -> Result<File, StoreError> {
+        Err(StoreError::NoBackup)
+    }
+}

@@ -1,0 +1,100 @@
+//! Connections to the database: a small pool, TLS as the URL asks for it, and the runtime that drives them.
+
+use crate::store::postgres::options::PostgresOptions;
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime as PoolRuntime, Timeouts};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::{Handle, Runtime, RuntimeFlavor};
+use tokio_postgres::Config;
+use tokio_postgres::config::SslMode;
+use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+/// How long a new connection may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Why the database cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    /// The URL is no URL of `PostgreSQL`.
+    #[error("store.url is not a URL of PostgreSQL: {0}")]
+    Url(String),
+    /// TLS cannot be set up.
+    #[error("cannot set up TLS for the database: {0}")]
+    Tls(String),
+    /// The threads cannot be started.
+    #[error("cannot start the threads of the store: {0}")]
+    Threads(std::io::Error),
+}
+
+/// The pool and its runtime.
+pub(crate) struct Connections {
+    pub(crate) pool: Pool,
+    /// For connections outside the pool.
+    pub(crate) config: Config,
+    pub(crate) tls: MakeRustlsConnect,
+    handle: Handle,
+    // Dropped last: it drives the connections.
+    _runtime: Runtime,
+}
+
+impl Connections {
+    /// Prepares connections; makes none yet.
+    pub(crate) fn new(options: &PostgresOptions) -> Result<Self, PoolError> {
+        let mut config: Config = options
+            .url
+            .reveal()
+            .parse()
+            .map_err(|error: tokio_postgres::Error| PoolError::Url(error.to_string()))?;
+        config.connect_timeout(CONNECT_TIMEOUT);
+        if config.get_application_name().is_none() {
+            config.application_name(format!("nanoclaw {}", options.node_name));
+        }
+        let tls = tls(&config)?;
+        let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let pool = Pool::builder(Manager::from_config(config.clone(), tls.clone(), manager))
+            .max_size(options.connections.max(2))
+            .runtime(PoolRuntime::Tokio1)
+            .timeouts(Timeouts::wait_millis(u64::try_from(CONNECT_TIMEOUT.as_millis()).unwrap_or(u64::MAX)))
+            .build()
+            .map_err(|error| PoolError::Url(error.to_string()))?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("store-io")
+            .enable_all()
+            .build()
+            .map_err(PoolError::Threads)?;
+        Ok(Self { pool, config, tls, handle: runtime.handle().clone(), _runtime: runtime })
+    }
+
+    /// Blocks until the future has ended. For threads that may block, and for tasks of a runtime with several
+    /// threads.
+    pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+        match Handle::try_current().map(|current| current.runtime_flavor()) {
+            Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(|| self.handle.block_on(future)),
+            _ => self.handle.block_on(future),
+        }
+    }
+
+    /// The runtime of the connections.
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+}
+
+/// TLS that checks the server's certificate against the roots of Mozilla, and against `SSL_CERT_FILE`-like
+/// roots of the URL once they are supported by the driver.
+fn tls(config: &Config) -> Result<MakeRustlsConnect, PoolError> {
+    let mut roots = RootCertStore::empty();
+    if config.get_ssl_mode() != SslMode::Disable {
+        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    }
+    let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| PoolError::Tls(error.to_string()))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(MakeRustlsConnect::new(client))
+}

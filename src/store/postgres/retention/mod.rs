@@ -1,0 +1,5 @@
+//! Shrinks and removes ended jobs by age, and removes other things that have expired.
+
+pub(crate) mod jobs;
+pub(crate) mod logs;
+pub(crate) mod sweep;

@@ -1,0 +1,264 @@
+//! What the threads of one node share: connections, leases, and the wake-ups of readers and workers.
+
+use crate::domain::id::{BatchId, JobId};
+use crate::ports::{CancelReason, Clock, Meter, StoreError};
+use crate::store::change_watches::ChangeWatches;
+use crate::store::commit_metrics::CommitMetrics;
+use crate::store::delivery_notify::DeliveryNotify;
+use crate::store::job_removals::JobRemovals;
+use crate::store::limits::StoreLimits;
+use crate::store::options::StoreOptions;
+use crate::store::postgres::jobs::unfinished::UnfinishedEstimate;
+use crate::store::postgres::node::NodeLease;
+use crate::store::postgres::options::PostgresOptions;
+use crate::store::postgres::pool::Connections;
+use crate::store::postgres::session::SqlSession;
+use crate::store::postgres::writer::announcement::Announcement;
+use crate::store::postgres::writer::effects::CommitEffects;
+use crate::store::queue_length::QueueLength;
+use crate::store::rows::clock_trust::{ClockReading, ClockTrust, StoredClock};
+use crate::store::rows::lease::Leases;
+use crate::store::waiting_claims::{PublishedQueue, WaitingClaims};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+
+/// Maximum commits whose counts wait for a meter: a server sets it soon.
+const MAX_UNREPORTED: usize = 64;
+
+/// The state of one node.
+pub(crate) struct PostgresShared {
+    pub(crate) connections: Connections,
+    pub(crate) database: PostgresOptions,
+    pub(crate) options: StoreOptions,
+    pub(crate) limits: StoreLimits,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// The database's wall clock minus this node's, milliseconds.
+    pub(crate) clock_offset_ms: AtomicI64,
+    /// Whether the database's clock can be trusted.
+    pub(crate) clock_trust: ClockTrust,
+    /// The same of this node's clock.
+    node_clock_trust: ClockTrust,
+    /// Locked for reading during each write that is not of jobs.
+    pub(crate) other_writes: RwLock<()>,
+    /// The channel of notifications.
+    pub(crate) channel: String,
+    pub(crate) node: NodeLease,
+    /// Leads to the thread of the writes of jobs.
+    wake: Box<dyn Fn() + Send + Sync>,
+    leases: Mutex<Leases>,
+    pub(crate) watches: ChangeWatches<JobId>,
+    pub(crate) batch_watches: ChangeWatches<BatchId>,
+    pub(crate) claims: WaitingClaims,
+    /// Rises with each hint that a job may be ready.
+    pub(crate) ready_hints: AtomicU64,
+    pub(crate) deliveries: DeliveryNotify,
+    pub(crate) job_removals: JobRemovals,
+    pub(crate) meter: OnceLock<Arc<dyn Meter>>,
+    /// Counts from before the meter was set: those of the jobs that were taken over at the start.
+    unreported: Mutex<Vec<CommitMetrics>>,
+    pub(crate) unfinished: UnfinishedEstimate,
+    /// The store of this node is closed.
+    is_closed: AtomicBool,
+}
+
+/// The parts of [`PostgresShared`] that are known before it exists.
+pub(crate) struct SharedParts {
+    pub(crate) connections: Connections,
+    pub(crate) database: PostgresOptions,
+    pub(crate) options: StoreOptions,
+    pub(crate) limits: StoreLimits,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) channel: String,
+    pub(crate) node: NodeLease,
+    /// Makes the thread of the writes of jobs look at the queue.
+    pub(crate) wake: Box<dyn Fn() + Send + Sync>,
+}
+
+impl PostgresShared {
+    pub(crate) fn new(parts: SharedParts) -> Self {
+        let SharedParts { connections, database, options, limits, clock, channel, node, wake } = parts;
+        let reading = ClockReading::of(&*clock);
+        Self {
+            connections,
+            database,
+            options,
+            limits,
+            clock,
+            clock_offset_ms: AtomicI64::new(0),
+            clock_trust: ClockTrust::new(reading),
+            node_clock_trust: ClockTrust::new(reading),
+            other_writes: RwLock::default(),
+            channel,
+            node,
+            wake,
+            leases: Mutex::default(),
+            watches: ChangeWatches::default(),
+            batch_watches: ChangeWatches::default(),
+            claims: WaitingClaims::default(),
+            ready_hints: AtomicU64::new(0),
+            deliveries: DeliveryNotify::default(),
+            job_removals: JobRemovals::default(),
+            meter: OnceLock::new(),
+            unreported: Mutex::default(),
+            unfinished: UnfinishedEstimate::default(),
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    /// The time that all nodes share, unix milliseconds.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.shared_time_ms(self.clock.now_ms())
+    }
+
+    /// A time of this node's clock as a time that all nodes share, unix milliseconds.
+    pub(crate) fn shared_time_ms(&self, node_ms: u64) -> u64 {
+        node_ms.saturating_add_signed(self.clock_offset_ms.load(Ordering::Relaxed))
+    }
+
+    /// A time that all nodes share as a time of this node's clock, unix milliseconds.
+    pub(crate) fn node_time_ms(&self, shared_ms: u64) -> u64 {
+        shared_ms.saturating_add_signed(self.clock_offset_ms.load(Ordering::Relaxed).saturating_neg())
+    }
+
+    /// Learns the database's clock.
+    pub(crate) fn set_database_time(&self, database_ms: u64) {
+        if self.database.uses_database_time {
+            let offset_ms = i128::from(database_ms).saturating_sub(i128::from(self.clock.now_ms()));
+            self.clock_offset_ms.store(i64::try_from(offset_ms).unwrap_or_default(), Ordering::Relaxed);
+        }
+        self.clock_trust.check(self.database_reading(database_ms));
+        self.node_clock_trust.check(ClockReading::of(&*self.clock));
+    }
+
+    /// Learns the database's clock when the store opens; `stored` is from the last turn of retention.
+    pub(crate) fn resume_clock(&self, database_ms: u64, stored: StoredClock) {
+        self.clock_trust.resume(self.database_reading(database_ms), stored);
+        self.set_database_time(database_ms);
+    }
+
+    /// The time that all nodes share, and this node's monotonic clock.
+    pub(crate) fn database_reading(&self, database_ms: u64) -> ClockReading {
+        let reading = ClockReading::of(&*self.clock);
+        if self.database.uses_database_time {
+            ClockReading { wall_ms: database_ms, ..reading }
+        } else {
+            reading
+        }
+    }
+
+    /// Whether neither clock has jumped: the database's, as of the last heartbeat, and this node's.
+    pub(crate) fn is_clock_trusted(&self) -> bool {
+        let reading = ClockReading::of(&*self.clock);
+        self.node_clock_trust.check(reading) == 0 && self.clock_trust.distrust_ms(reading.monotonic_ms) == 0
+    }
+
+    /// The leases of this node.
+    pub(crate) fn leases(&self) -> MutexGuard<'_, Leases> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Cancels everything that this node runs: others may run it by now.
+    pub(crate) fn lose_leases(&self) {
+        self.end_leases(CancelReason::LeaseLost);
+    }
+
+    fn end_leases(&self, reason: CancelReason) {
+        for (_, leased) in self.leases().drain() {
+            leased.cancel.cancel(reason);
+        }
+    }
+
+    /// Cancels these jobs, if they run here.
+    pub(crate) fn cancel_leases(&self, jobs: &[JobId]) {
+        let leases = self.leases();
+        for leased in jobs.iter().filter_map(|job| leases.get(job)) {
+            leased.cancel.cancel(CancelReason::Cancelled);
+        }
+    }
+
+    /// The store is closed: later reads fail, and what still runs is cancelled.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        self.end_leases(CancelReason::Shutdown);
+    }
+
+    /// Sets the meter and reports the earlier counts to it. Only the first meter is used.
+    pub(crate) fn set_meter(&self, meter: Arc<dyn Meter>) {
+        let meter = self.meter.get_or_init(|| meter);
+        let unreported = std::mem::take(&mut *self.unreported.lock().unwrap_or_else(PoisonError::into_inner));
+        for metrics in unreported {
+            metrics.report(&**meter);
+        }
+    }
+
+    fn report(&self, metrics: CommitMetrics) {
+        let mut unreported = self.unreported.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.meter.get() {
+            Some(meter) => {
+                drop(unreported);
+                metrics.report(&**meter);
+            }
+            None if unreported.len() < MAX_UNREPORTED => unreported.push(metrics),
+            None => {}
+        }
+    }
+
+    /// Runs `reader` with a connection of its own. Blocks.
+    pub(crate) fn read<T>(
+        &self,
+        reader: impl AsyncFnOnce(&SqlSession<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        if self.is_closed.load(Ordering::SeqCst) {
+            return Err(StoreError::Closed);
+        }
+        self.connections.wait(async {
+            let client = self.connections.pool.get().await.map_err(|error| {
+                tracing::debug!(%error, "no connection to the database");
+                StoreError::Unreachable
+            })?;
+            reader(&SqlSession::of_client(&client)).await
+        })
+    }
+
+    /// Applies the effects of a commit of this node.
+    pub(crate) fn apply(&self, effects: CommitEffects) {
+        self.hear(&effects.announcement);
+        self.job_removals.publish(effects.removed_jobs);
+        self.unfinished.add(effects.unfinished);
+        self.report(effects.metrics);
+    }
+
+    /// Wakes those who wait for these changes.
+    pub(crate) fn hear(&self, announcement: &Announcement) {
+        for (job, seq) in &announcement.jobs {
+            self.watches.bump(*job, *seq);
+        }
+        for (batch, change) in &announcement.batches {
+            self.batch_watches.bump(*batch, *change);
+        }
+        self.cancel_leases(&announcement.cancelled);
+        if announcement.has_ready_job {
+            self.hint_ready();
+        }
+        if announcement.has_due_delivery {
+            self.deliveries.notify();
+        }
+    }
+
+    /// A job may be ready: the next claim looks.
+    pub(crate) fn hint_ready(&self) {
+        self.ready_hints.fetch_add(1, Ordering::SeqCst);
+        self.publish_queue(1, None);
+    }
+
+    /// Makes the thread of the writes of jobs serve the waiting claims.
+    pub(crate) fn wake_job_writer(&self) {
+        (self.wake)();
+    }
+
+    /// Tells waiting claims whether a look at the queue may find a job.
+    pub(crate) fn publish_queue(&self, ready: u64, due_ms: Option<u64>) {
+        let length = QueueLength { ready, due_ms, unfinished: self.unfinished.jobs() };
+        self.claims.publish(PublishedQueue { length, ..PublishedQueue::default() });
+    }
+}

@@ -1,0 +1,248 @@
+//! One transaction of the database: a group of writes, and copies of everything in memory that it changes. A
+//! transaction that fails changes nothing.
+
+use crate::domain::event::{EngineMark, Event, Record};
+use crate::domain::id::{BatchId, JobId, UserId};
+use crate::domain::usage::Usage;
+use crate::ports::{Fence, Lease, LeaseError, StoreError};
+use crate::store::limits::StoreLimits;
+use crate::store::postgres::session::{Columns, Params, SqlSession, document, sql_number, sql_user};
+use crate::store::postgres::shared::PostgresShared;
+use crate::store::postgres::writer::effects::CommitEffects;
+use crate::store::rows::job::JobRow;
+use crate::store::rows::lease::{LeasedJob, LogTail, PlacedRecord};
+use std::collections::{BTreeMap, HashMap};
+
+/// An open transaction.
+pub(crate) struct Act<'t> {
+    pub(crate) session: SqlSession<'t>,
+    pub(crate) shared: &'t PostgresShared,
+    pub(crate) limits: StoreLimits,
+    /// The time of the transaction, unix milliseconds.
+    pub(crate) now_ms: u64,
+    pub(crate) effects: CommitEffects,
+    /// Changed leases; `None` has ended.
+    changed: HashMap<JobId, Option<LeasedJob>>,
+    /// Records that the flush inserts.
+    records: Vec<(JobId, PlacedRecord)>,
+    /// Rows that the flush updates.
+    rows: BTreeMap<String, JobRow>,
+    /// Changes of the bytes that users keep.
+    bytes: BTreeMap<UserId, i64>,
+    /// Usage to add by user, slot and model: [`crate::store::postgres::accounts`].
+    pub(crate) usage: BTreeMap<UsageSlot, (Usage, u64)>,
+    /// Ended lines of batches that are not counted yet, with whether they have an answer.
+    pub(crate) ended_lines: BTreeMap<BatchId, Vec<(u32, bool)>>,
+    /// When the next delayed job is due, if a claim has looked.
+    pub(crate) next_due_ms: Option<u64>,
+    /// Whether a claim has looked at the queue.
+    pub(crate) has_looked: bool,
+}
+
+/// Where usage is added: a user's day, or hour, and a model. Ordered, so that transactions lock rows in the
+/// same order.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct UsageSlot {
+    pub(crate) user: UserId,
+    pub(crate) is_hour: bool,
+    /// Days, or hours, since 1970.
+    pub(crate) at: u32,
+    pub(crate) model: String,
+}
+
+/// Result of a group of writes, before its commit.
+pub(crate) struct CommitOutcome {
+    pub(crate) changed: HashMap<JobId, Option<LeasedJob>>,
+    pub(crate) effects: CommitEffects,
+    /// Leases for the waiting claims.
+    pub(crate) leases: Vec<Lease>,
+    /// When the next delayed job is due, if a claim has looked.
+    pub(crate) next_due_ms: Option<u64>,
+    /// Whether a claim has looked at the queue.
+    pub(crate) has_looked: bool,
+    /// The transaction's number, if it wrote anything.
+    pub(crate) transaction: Option<String>,
+    /// Hints about ready jobs that its effects have given.
+    pub(crate) own_hints: u64,
+}
+
+impl<'t> Act<'t> {
+    pub(crate) fn new(session: SqlSession<'t>, shared: &'t PostgresShared) -> Self {
+        Self {
+            session,
+            shared,
+            limits: shared.limits,
+            now_ms: shared.now_ms(),
+            effects: CommitEffects::default(),
+            changed: HashMap::new(),
+            records: Vec::new(),
+            rows: BTreeMap::new(),
+            bytes: BTreeMap::new(),
+            usage: BTreeMap::new(),
+            ended_lines: BTreeMap::new(),
+            next_due_ms: None,
+            has_looked: false,
+        }
+    }
+
+    /// Takes the lease of a valid fence. The caller returns it with [`Act::keep`] or ends it with
+    /// [`Act::drop_lease`].
+    pub(crate) fn lease(&mut self, fence: Fence) -> Result<LeasedJob, LeaseError> {
+        self.check_fence(fence)?;
+        let changed = self.changed.remove(&fence.job).flatten();
+        let leased = changed.or_else(|| self.shared.leases().get(&fence.job).cloned());
+        leased.ok_or(LeaseError::Fenced { job: fence.job })
+    }
+
+    /// Refuses a fence whose lease is lost.
+    pub(crate) fn check_fence(&self, fence: Fence) -> Result<(), LeaseError> {
+        let epoch = match self.changed.get(&fence.job) {
+            Some(changed) => changed.as_ref().map(|leased| leased.row.job.epoch),
+            None => self.shared.leases().get(&fence.job).map(|leased| leased.row.job.epoch),
+        };
+        if epoch == Some(fence.epoch) { Ok(()) } else { Err(LeaseError::Fenced { job: fence.job }) }
+    }
+
+    /// Returns a changed lease; its readers are woken after the commit.
+    pub(crate) fn keep(&mut self, leased: LeasedJob) {
+        self.announce_event(leased.row.id(), leased.tail.seq);
+        self.changed.insert(leased.row.id(), Some(leased));
+    }
+
+    /// Ends the lease.
+    pub(crate) fn drop_lease(&mut self, job: JobId) {
+        self.rows.remove(&job.to_string());
+        self.changed.insert(job, None);
+    }
+
+    /// Records that the job has events up to `seq`.
+    pub(crate) fn announce_event(&mut self, job: JobId, seq: u64) {
+        self.effects.announcement.jobs.insert(job, seq);
+    }
+
+    /// Records a change of a batch that its readers wait for.
+    pub(crate) fn announce_batch(&mut self, batch: BatchId, change: u64) {
+        self.effects.announcement.batches.insert(batch, change);
+    }
+
+    /// Numbers an event, which the flush inserts.
+    pub(crate) fn append_event(&mut self, job: JobId, tail: &mut LogTail, event: Event) {
+        self.append(job, tail, &event.into());
+    }
+
+    /// Numbers a record, which the flush inserts.
+    pub(crate) fn append(&mut self, job: JobId, tail: &mut LogTail, record: &Record) {
+        let mut placed = Vec::new();
+        tail.place(record, &mut placed);
+        self.records.extend(placed.into_iter().map(|placed| (job, placed)));
+    }
+
+    /// Writes the delta that waits in the tail, if any.
+    pub(crate) fn flush_tail(&mut self, job: JobId, tail: &mut LogTail) {
+        self.records.extend(tail.take_delta().map(|delta| (job, PlacedRecord::event(delta))));
+    }
+
+    /// The flush updates the row of a leased job.
+    pub(crate) fn put_leased_row(&mut self, row: &JobRow) {
+        self.rows.insert(row.id().to_string(), row.clone());
+    }
+
+    /// Adds to, or with a negative change takes from, the bytes that a user keeps.
+    pub(crate) fn count_bytes(&mut self, user: UserId, change: i64) {
+        if self.limits.has_quotas && change != 0 {
+            let sum = self.bytes.entry(user).or_default();
+            *sum = sum.saturating_add(change);
+        }
+    }
+
+    /// Writes what is collected. Reads of the same transaction that need it call this first.
+    pub(crate) async fn flush(&mut self) -> Result<(), StoreError> {
+        self.insert_records().await?;
+        self.update_rows().await?;
+        self.add_usage().await
+    }
+
+    /// Writes everything, checks that this node has its lease, announces the changes, and ends the act.
+    pub(crate) async fn finish(
+        mut self,
+        leases: Vec<Lease>,
+    ) -> Result<(SqlSession<'t>, CommitOutcome), StoreError> {
+        let mut changed = std::mem::take(&mut self.changed);
+        for (job, leased) in &mut changed {
+            if let Some(leased) = leased {
+                self.flush_tail(*job, &mut leased.tail);
+            }
+        }
+        self.flush().await?;
+        for (user, change) in std::mem::take(&mut self.bytes) {
+            let sql = "INSERT INTO stored_bytes AS s VALUES ($1, greatest($2::bigint, 0)) \
+                       ON CONFLICT (user_id) DO UPDATE SET bytes = greatest(s.bytes + $2::bigint, 0)";
+            self.session.execute(sql, &[&sql_user(user), &change]).await?;
+        }
+        if !changed.is_empty() {
+            self.shared.node.check(&self.session).await?;
+        }
+        let announcement = self.effects.announcement.encode(self.shared.node.id());
+        let transaction = match &announcement {
+            Some(payload) => {
+                let sql = "SELECT pg_current_xact_id_if_assigned()::text, pg_notify($1, $2)::text";
+                self.session.one(sql, &[&self.shared.channel, payload]).await?
+            }
+            None => self.session.one("SELECT pg_current_xact_id_if_assigned()::text", &[]).await?,
+        };
+        let transaction = transaction.column(0)?;
+        let Self { session, effects, next_due_ms, has_looked, .. } = self;
+        Ok((
+            session,
+            CommitOutcome { changed, effects, leases, next_due_ms, has_looked, transaction, own_hints: 0 },
+        ))
+    }
+
+    async fn insert_records(&mut self) -> Result<(), StoreError> {
+        if self.records.is_empty() {
+            return Ok(());
+        }
+        let records = std::mem::take(&mut self.records);
+        let mut columns = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (job, PlacedRecord { seq, sub, record }) in &records {
+            columns.0.push(job.to_string());
+            columns.1.push(sql_number(*seq));
+            columns.2.push(i32::try_from(*sub).unwrap_or(i32::MAX));
+            columns.3.push(document(record)?);
+            columns.4.push(result_handle(record));
+        }
+        // Owners are of interest only where their bytes are counted.
+        let sql = "WITH new AS (INSERT INTO records (job, seq, sub, body, handle) SELECT j, s, b, t::json, h \
+                     FROM unnest($1::text[], $2::bigint[], $3::integer[], $4::text[], $5::text[]) AS r(j, s, b, t, h) \
+                     RETURNING job, octet_length(body::text) AS bytes) \
+                   SELECT user_id, sum(bytes)::bigint FROM new JOIN jobs ON jobs.id = new.job WHERE $6 GROUP BY user_id";
+        let counts = self.limits.has_quotas;
+        let params: Params<'_> = &[&columns.0, &columns.1, &columns.2, &columns.3, &columns.4, &counts];
+        for row in self.session.rows(sql, params).await? {
+            self.count_bytes(row.user(0)?, row.column(1)?);
+        }
+        Ok(())
+    }
+
+    async fn update_rows(&mut self) -> Result<(), StoreError> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let rows = std::mem::take(&mut self.rows);
+        let ids: Vec<&String> = rows.keys().collect();
+        let documents: Vec<String> = rows.values().map(document).collect::<Result<_, _>>()?;
+        let sql = "UPDATE jobs SET row = u.row::json FROM unnest($1::text[], $2::text[]) AS u(id, row) \
+                   WHERE jobs.id = u.id";
+        self.session.execute(sql, &[&ids, &documents]).await?;
+        Ok(())
+    }
+}
+
+/// The handle of the full tool result that a record holds.
+fn result_handle(record: &Record) -> Option<&str> {
+    match record {
+        // No text of the database holds U+0000; handles have none.
+        Record::Mark(EngineMark::ToolWhole { handle, .. }) if !handle.contains('\0') => Some(handle),
+        _ => None,
+    }
+}

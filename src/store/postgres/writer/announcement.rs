@@ -1,0 +1,74 @@
+//! What a commit tells the other nodes: one notification, which readers and workers take as a hint.
+
+use crate::domain::id::{BatchId, JobId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Maximum payload of a notification: `PostgreSQL` takes less than 8,000 bytes.
+const MAX_BYTES: usize = 7_900;
+
+/// The changes of a commit.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Announcement {
+    /// The newest `seq` of every job that got events.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", rename = "j")]
+    pub(crate) jobs: BTreeMap<JobId, u64>,
+    /// New change counters of batches.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", rename = "b")]
+    pub(crate) batches: BTreeMap<BatchId, u64>,
+    /// Running jobs to cancel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "c")]
+    pub(crate) cancelled: Vec<JobId>,
+    /// A job became ready, or has a new start time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "q")]
+    pub(crate) has_ready_job: bool,
+    /// A delivery became due.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "d")]
+    pub(crate) has_due_delivery: bool,
+    /// There were too many changes to name: look at everything that is watched.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "a")]
+    pub(crate) is_everything: bool,
+    /// The node that made them.
+    #[serde(default, rename = "n")]
+    pub(crate) node: i64,
+}
+
+impl Announcement {
+    /// The payload of a node's notification; `None` if nothing changed.
+    pub(crate) fn encode(&self, node: i64) -> Option<String> {
+        if *self == Self::default() {
+            return None;
+        }
+        let encode = |announcement: &Self| serde_json::to_string(announcement).ok();
+        let whole = encode(&Self { node, ..self.clone() });
+        let everything = Self { node, ..Self::everything() };
+        whole.filter(|payload| payload.len() <= MAX_BYTES).or_else(|| encode(&everything))
+    }
+
+    /// Changes that nobody has named: whoever waits looks.
+    pub(crate) fn everything() -> Self {
+        Self { is_everything: true, has_ready_job: true, has_due_delivery: true, ..Self::default() }
+    }
+
+    /// Reads a payload; `None` if it is of another kind.
+    pub(crate) fn decode(payload: &str) -> Option<Self> {
+        serde_json::from_str(payload).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_is_read_as_it_was_written_and_too_many_changes_become_everything() {
+        assert_eq!(Announcement::default().encode(3), None);
+        let one = Announcement { jobs: [(JobId::from_bits(1), 7)].into(), ..Announcement::default() };
+        let read = Announcement::decode(&one.encode(3).unwrap()).unwrap();
+        assert_eq!(read, Announcement { node: 3, ..one });
+        let many = Announcement { jobs: (0..500).map(|n| (JobId::from_bits(n), 1)).collect(), ..read };
+        let payload = many.encode(3).unwrap();
+        assert!(payload.len() < 8_000);
+        assert!(Announcement::decode(&payload).unwrap().is_everything);
+    }
+}

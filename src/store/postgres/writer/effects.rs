@@ -1,0 +1,18 @@
+//! What follows a commit, once it is durable.
+
+use crate::domain::id::{JobId, UserId};
+use crate::store::commit_metrics::CommitMetrics;
+use crate::store::postgres::writer::announcement::Announcement;
+
+/// Effects of a commit, applied once it is durable.
+#[derive(Debug, Default)]
+pub(crate) struct CommitEffects {
+    /// What other nodes, and the readers of this one, learn.
+    pub(crate) announcement: Announcement,
+    /// Deleted jobs and their owners.
+    pub(crate) removed_jobs: Vec<(UserId, JobId)>,
+    /// Metrics of the group.
+    pub(crate) metrics: CommitMetrics,
+    /// Accepted jobs minus ended ones.
+    pub(crate) unfinished: i64,
+}

@@ -1,0 +1,129 @@
+//! Runs a group of writes in one transaction, and finds out what became of a commit without a reply.
+
+use crate::ports::{Lease, Measurement, StoreError};
+use crate::store::postgres::session::{Columns, SqlFault, SqlSession};
+use crate::store::postgres::shared::PostgresShared;
+use crate::store::postgres::writer::act::{Act, CommitOutcome};
+use crate::store::postgres::writer::write::QueuedWrite;
+
+/// Why a group was not committed.
+#[derive(Debug)]
+pub(crate) struct GroupFailure {
+    pub(crate) error: StoreError,
+    pub(crate) fault: SqlFault,
+}
+
+/// Claims that wait for the end of a group.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct GroupClaims {
+    /// How many there are.
+    pub(crate) wanted: usize,
+    /// Whether to look at the queue even if the group makes no job ready.
+    pub(crate) may_have_work: bool,
+}
+
+/// Runs the writes, and serves the claims, in one transaction.
+pub(crate) async fn run_group(
+    shared: &PostgresShared,
+    writes: &mut [Box<dyn QueuedWrite>],
+    claims: GroupClaims,
+) -> Result<CommitOutcome, GroupFailure> {
+    let unreachable = || GroupFailure { error: StoreError::Unreachable, fault: SqlFault::Connection };
+    let mut client = shared.connections.pool.get().await.map_err(|_| unreachable())?;
+    let transaction = client
+        .transaction()
+        .await
+        .map_err(|error| GroupFailure { fault: SqlFault::of(&error), error: StoreError::Unreachable })?;
+    let session = SqlSession::of_transaction(transaction);
+    if writes.len() > 1 {
+        // Two nodes may lock what their groups touch in different orders. The group that waits gives way long
+        // before the database would notice the deadlock.
+        let sql = "SELECT set_config('lock_timeout', '100ms', true)";
+        session.row(sql, &[]).await.map_err(|error| failure(error, session.fault()))?;
+    }
+    let mut act = Act::new(session, shared);
+    let outcome = apply(&mut act, writes, claims).await;
+    let leases = match outcome {
+        Ok(leases) => leases,
+        Err(error) => return Err(failure(error, act.session.fault())),
+    };
+    let (session, outcome) = match act.finish(leases).await {
+        Ok(finished) => finished,
+        Err(error) => {
+            let fault = match &error {
+                StoreError::Busy => SqlFault::Conflict,
+                // A node whose lease has ended tries again until it has a new one; then it finds no leases.
+                StoreError::Unreachable => SqlFault::Connection,
+                _ => SqlFault::Statement,
+            };
+            return Err(GroupFailure { error, fault });
+        }
+    };
+    let Some(transaction) = session.into_transaction() else { return Err(unreachable()) };
+    let began_us = shared.clock.monotonic_us();
+    match transaction.commit().await {
+        Ok(()) => {
+            if let Some(meter) = shared.meter.get().filter(|_| outcome.transaction.is_some()) {
+                let took_us = shared.clock.monotonic_us().saturating_sub(began_us);
+                meter.record(Measurement::Committed { writes: writes.len(), took_us });
+            }
+            Ok(outcome)
+        }
+        Err(error) => {
+            drop(client);
+            match (SqlFault::of(&error), &outcome.transaction) {
+                (SqlFault::Connection, Some(number)) if is_committed(shared, number).await? => Ok(outcome),
+                (fault, _) => Err(GroupFailure { error: StoreError::Unreachable, fault }),
+            }
+        }
+    }
+}
+
+async fn apply(
+    act: &mut Act<'_>,
+    writes: &mut [Box<dyn QueuedWrite>],
+    claims: GroupClaims,
+) -> Result<Vec<Lease>, StoreError> {
+    for write in writes {
+        write.apply(act).await?;
+    }
+    act.settle_line_ends().await?;
+    let is_worth_a_look = claims.may_have_work || act.effects.announcement.has_ready_job;
+    if claims.wanted == 0 || !is_worth_a_look {
+        return Ok(Vec::new());
+    }
+    let leases = act.claim_jobs(claims.wanted).await?;
+    act.has_looked = true;
+    // The queue is empty: other nodes need not look.
+    act.effects.announcement.has_ready_job &= leases.len() == claims.wanted;
+    Ok(leases)
+}
+
+fn failure(error: StoreError, fault: Option<SqlFault>) -> GroupFailure {
+    GroupFailure { error, fault: fault.unwrap_or(SqlFault::Statement) }
+}
+
+/// Whether a transaction was committed whose reply was lost. Asks until the database answers: neither "yes"
+/// nor "no" may be guessed.
+async fn is_committed(shared: &PostgresShared, number: &str) -> Result<bool, GroupFailure> {
+    let lost = || GroupFailure { error: StoreError::Unreachable, fault: SqlFault::InDoubt };
+    let deadline = tokio::time::Instant::now() + shared.database.lease;
+    loop {
+        if let Ok(client) = shared.connections.pool.get().await {
+            let session = SqlSession::of_client(&client);
+            let found = session.one("SELECT pg_xact_status($1::text::xid8)", &[&number]).await;
+            match found.and_then(|row| row.column::<Option<String>>(0)).as_ref().map(Option::as_deref) {
+                Ok(Some("committed")) => return Ok(true),
+                Ok(Some("aborted")) => return Ok(false),
+                // It is still in progress, or the connection is bad.
+                Ok(Some(_)) | Err(_) => {}
+                // Too long ago to know: it was committed or not before this node lost its lease.
+                Ok(None) => return Err(lost()),
+            }
+        }
+        if tokio::time::Instant::now() >= deadline {
+            return Err(lost());
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}

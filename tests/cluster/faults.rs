@@ -1,0 +1,62 @@
+//! The database or a node is away for a while.
+
+use super::{Cluster, LEASE_S, paced};
+use crate::support::{Server, against, assert_whole, text_of, wait_until};
+use serde_json::json;
+use std::time::Duration;
+
+/// Sends a signal to a server.
+fn signal(name: &str, server: &Server) {
+    let sent = std::process::Command::new("kill").args([name, &server.pid().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
+#[test]
+fn a_node_that_was_stopped_beyond_its_lease_writes_nothing_more_for_its_jobs() {
+    let upstream = paced("piece by piece ", 60, 20);
+    let Some(cluster) = Cluster::start(2, &against(&upstream, "workers: 4")) else { return };
+    let (one, two) = cluster.pair();
+    let ids: Vec<String> = (0..8).map(|n| cluster.nodes[n % 2].submit(&json!({"input": "go"}))).collect();
+    for id in &ids {
+        let mut events = one.stream(&format!("/v1/jobs/{id}/events?format=delta"), 0);
+        assert!(events.any(|event| event.data["type"] == "text"), "it runs");
+    }
+    signal("-STOP", two);
+    std::thread::sleep(Duration::from_secs(LEASE_S + 3));
+    signal("-CONT", two);
+    for id in &ids {
+        assert_eq!(one.wait(id)["status"], "succeeded");
+        let events = one.events(id);
+        assert_whole(&events);
+        assert_eq!(text_of(&events), "piece by piece ".repeat(60));
+        assert_eq!(events.iter().filter(|event| event.name == "done").count(), 1);
+    }
+    let (late, again) = ("SELECT count(*) FROM nodes WHERE lease_until > clock_timestamp()", "2");
+    wait_until("the stopped node has a lease again", || cluster.schema.sql(late) == again);
+    let id = two.submit(&json!({"input": "after"}));
+    assert_eq!(two.wait(&id)["status"], "succeeded");
+}
+
+#[test]
+fn connections_that_the_database_cuts_lose_nothing() {
+    let upstream = paced("piece by piece ", 60, 15);
+    let Some(cluster) = Cluster::start(2, &against(&upstream, "workers: 4")) else { return };
+    let (one, two) = cluster.pair();
+    let ids: Vec<String> = (0..8).map(|n| cluster.nodes[n % 2].submit(&json!({"input": "go"}))).collect();
+    for _ in 0..6 {
+        std::thread::sleep(Duration::from_millis(150));
+        cluster.schema.sql(&format!(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'nanoclaw {}'",
+            cluster.schema.name()
+        ));
+    }
+    for id in &ids {
+        let job = two.wait(id);
+        assert_eq!(job["status"], "succeeded", "{job} {} {}", one.log(), two.log());
+        let events = two.events(id);
+        assert_whole(&events);
+        assert_eq!(text_of(&events), "piece by piece ".repeat(60));
+    }
+    let again: &Server = two;
+    assert_eq!(again.get("/readyz").status, 200);
+}

@@ -1,0 +1,140 @@
+//! Accounts, tokens and usage that several nodes change at the same time.
+
+use super::fixture::Fixture;
+use nanoclaw::domain::account::{ApiToken, Email, PasswordHash, Role, TokenScopes, Username};
+use nanoclaw::domain::id::{TokenId, UserId};
+use nanoclaw::domain::usage::Usage;
+use nanoclaw::ports::{
+    AccountChange, AccountError, Accounts, NewAccount, NewInvite, NewToken, RegistrationGate, Users,
+};
+
+const NOW_MS: u64 = 1_000_000;
+
+fn newcomer(name: &str) -> NewAccount {
+    NewAccount {
+        username: Username::try_from(name.to_owned()).unwrap(),
+        email: None,
+        password: PasswordHash::new("$argon2id$x".to_owned()),
+        role: Role::User,
+        admission: RegistrationGate::Open,
+        created_at_ms: NOW_MS,
+    }
+}
+
+/// Runs `act` on two nodes, several times on each, at the same time.
+fn at_once<T: Send>(fixture: &Fixture, act: impl Fn(&Fixture, usize) -> T + Sync) -> Vec<T> {
+    let other = fixture.beside();
+    std::thread::scope(|scope| {
+        let (act, other) = (&act, &other);
+        let run = |number: usize| {
+            let node = if number.is_multiple_of(2) { fixture } else { other };
+            scope.spawn(move || act(node, number))
+        };
+        let runs: Vec<_> = (0..8).map(run).collect();
+        runs.into_iter().map(|run| run.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn p4_nodes_create_one_account_of_a_name_and_one_first_administrator() {
+    let Some(fixture) = Fixture::new() else { return };
+    let results = at_once(&fixture, |node, number| {
+        let name = if number < 4 { "Ann".to_owned() } else { format!("user{number}") };
+        node.store.register(newcomer(&name)).wait()
+    });
+    let made: Vec<_> = results.iter().filter_map(|result| result.as_ref().ok()).collect();
+    assert_eq!(made.len(), 5, "{results:?}");
+    assert_eq!(made.iter().filter(|account| account.role == Role::Admin).count(), 1);
+    let mut ids: Vec<u32> = made.iter().map(|account| account.id.0).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (2..=6).collect::<Vec<_>>(), "refused registrations use no number");
+}
+
+#[test]
+fn p4_nodes_give_an_address_and_an_invite_to_one_account() {
+    let Some(fixture) = Fixture::new() else { return };
+    for number in 0..8 {
+        fixture.store.register(newcomer(&format!("user{number}"))).wait().unwrap();
+    }
+    let results = at_once(&fixture, |node, number| {
+        let email = Some(Some(Email::try_from("ann@example.org".to_owned()).unwrap()));
+        let user = UserId(u32::try_from(number).unwrap() + 2);
+        node.store.change_account(user, AccountChange { email, ..AccountChange::default() }).wait()
+    });
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1, "{results:?}");
+    let invite =
+        NewInvite { digest: [7; 32], created_at_ms: NOW_MS, expires_at_ms: 2 * NOW_MS, created_by: None };
+    fixture.store.store_invite(invite).wait().unwrap();
+    let results = at_once(&fixture, |node, number| {
+        let admission = RegistrationGate::Invited(Some([7; 32]));
+        node.store.register(NewAccount { admission, ..newcomer(&format!("guest{number}")) }).wait()
+    });
+    let refused = results.iter().filter(|result| **result == Err(AccountError::NotInvited)).count();
+    assert_eq!(refused, 7, "{results:?}");
+}
+
+#[test]
+fn p4_nodes_keep_one_active_administrator() {
+    let Some(fixture) = Fixture::new() else { return };
+    let admin = |number| NewAccount { role: Role::Admin, ..newcomer(&format!("admin{number}")) };
+    for number in 0..8 {
+        fixture.store.register(admin(number)).wait().unwrap();
+    }
+    let results = at_once(&fixture, |node, number| {
+        let change = AccountChange { role: Some(Role::User), ..AccountChange::default() };
+        node.store.change_account(UserId(u32::try_from(number).unwrap() + 2), change).wait()
+    });
+    let kept = results.iter().filter(|result| **result == Err(AccountError::LastAdmin)).count();
+    assert_eq!(kept, 1, "{results:?}");
+}
+
+#[test]
+fn p8_nodes_keep_the_limit_of_tokens() {
+    let Some(fixture) = Fixture::new() else { return };
+    let results = at_once(&fixture, |node, number| {
+        let token = ApiToken {
+            id: TokenId::from_bits(number as u128),
+            user: UserId(u32::MAX),
+            name: "script\0".to_owned(),
+            scopes: TokenScopes::ALL,
+            created_at_ms: NOW_MS,
+            expires_at_ms: None,
+            hint: "abcd".to_owned(),
+        };
+        node.store.store_token(NewToken { token, digest: [u8::try_from(number).unwrap(); 32] }, 3).wait()
+    });
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 3, "{results:?}");
+    assert_eq!(fixture.store.tokens(UserId(u32::MAX)).unwrap().len(), 3);
+}
+
+#[test]
+fn usage_of_all_nodes_adds_up_and_ends_at_the_largest_number() {
+    let Some(fixture) = Fixture::new() else { return };
+    let booked = at_once(&fixture, |node, number| {
+        for model in ["a", "b", "c\0"] {
+            let usage = Usage::new(1, number as u64);
+            node.store.book_usage(UserId(1), model.to_owned(), usage).wait().unwrap();
+        }
+    });
+    assert_eq!(booked.len(), 8);
+    let days = fixture.store.usage(UserId(1), 0, u32::MAX).unwrap();
+    let found: Vec<_> =
+        days.iter().map(|day| (day.model.as_str(), day.usage.total_tokens, day.jobs)).collect();
+    assert_eq!(found, [("a", 36, 0), ("b", 36, 0), ("c\0", 36, 0)]);
+    for _ in 0..2 {
+        let most = Usage::new(u64::MAX, u64::MAX);
+        fixture.store.book_usage(UserId(1), "a".to_owned(), most).wait().unwrap();
+    }
+    let largest = i64::MAX as u64;
+    assert_eq!(fixture.store.usage(UserId(1), 0, 0).unwrap()[0].usage.prompt_tokens, largest);
+    let (groups, is_cut) = fixture.store.usage_by_user(None, (0, 0), 1).unwrap();
+    assert_eq!((groups[0].usage.total_tokens, is_cut), (largest, false));
+    assert_eq!(fixture.store.usage_by_hour(None, 0, 0).unwrap().len(), 3);
+}
+
+#[test]
+fn a_name_with_any_characters_is_no_account() {
+    let Some(fixture) = Fixture::new() else { return };
+    assert_eq!(fixture.store.account_named("a\0b").unwrap(), None);
+    assert_eq!(fixture.store.account_named("default\0").unwrap(), None);
+}
