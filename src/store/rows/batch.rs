@@ -1,8 +1,9 @@
 //! The stored rows of a batch and its lines, and the id of the job that a line becomes.
 
-use crate::domain::batch::{Batch, BatchStatus};
+use crate::domain::batch::{Batch, BatchCounts, BatchStatus};
 use crate::domain::id::{BatchId, JobId};
 use crate::domain::job::JobSpec;
+use crate::ports::NewBatch;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -94,6 +95,23 @@ pub(crate) fn job_id(batch: BatchId, line: u32) -> JobId {
         *slot = byte;
     }
     JobId::from_bytes(bytes)
+}
+
+/// The state of a new batch.
+pub(crate) fn accepted(new: &NewBatch) -> Batch {
+    Batch {
+        id: new.id,
+        user: new.user,
+        status: BatchStatus::InProgress,
+        created_at_ms: new.created_at_ms,
+        cancelling_at_ms: None,
+        finished_at_ms: None,
+        counts: BatchCounts { total: new.lines, ..BatchCounts::default() },
+        concurrency: new.concurrency.max(1),
+        webhook_url: new.webhook_url.clone(),
+        waiting_for: None,
+        source: new.source.clone(),
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::ports::{BatchError, Idempotent, NewBatch, NewLine, StoreError};
 use crate::store::postgres::batches::row;
 use crate::store::postgres::session::{Columns, document, sql_number, sql_user};
 use crate::store::postgres::writer::act::Act;
-use crate::store::rows::batch::{BatchRow, job_id};
+use crate::store::rows::batch::{BatchRow, accepted, job_id};
 use crate::store::rows::idempotency::KeyUse;
 
 impl Act<'_> {
@@ -121,22 +121,5 @@ impl Act<'_> {
         self.start_lines(&mut row, quotas.entry(new.user).or_default()).await?;
         self.put_batch(&row).await?;
         Ok(row.batch)
-    }
-}
-
-/// The state of a new batch.
-fn accepted(new: &NewBatch) -> Batch {
-    Batch {
-        id: new.id,
-        user: new.user,
-        status: BatchStatus::InProgress,
-        created_at_ms: new.created_at_ms,
-        cancelling_at_ms: None,
-        finished_at_ms: None,
-        counts: BatchCounts { total: new.lines, ..BatchCounts::default() },
-        concurrency: new.concurrency.max(1),
-        webhook_url: new.webhook_url.clone(),
-        waiting_for: None,
-        source: new.source.clone(),
     }
 }

@@ -1,7 +1,7 @@
 //! Jobs that wait for the approval of calls: the start of the wait, the decision, and the expiry (P7).
 
 use crate::domain::approval::{ApprovalDecision, expired};
-use crate::domain::event::{EngineMark, Event, FailureCode, StatusPhase};
+use crate::domain::event::{EngineMark, FailureCode, StatusPhase};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Job, JobStatus, PendingApproval};
 use crate::domain::tool::ToolCall;
@@ -9,7 +9,7 @@ use crate::ports::{Fence, JobChangeError, LeaseError, StoreError};
 use crate::store::postgres::jobs::row::{move_row, tail};
 use crate::store::postgres::writer::act::Act;
 use crate::store::rows::approval::{count_decisions, decision_mark, decision_summary, undecided_calls};
-use crate::store::rows::job::{ApprovalRecord, CANCELLED, JobRow, QueuePlace};
+use crate::store::rows::job::{CANCELLED, JobRow, QueuePlace};
 use crate::store::rows::lease::LogTail;
 
 impl Act<'_> {
@@ -28,9 +28,7 @@ impl Act<'_> {
         if row.job.cancel_requested {
             return Ok(self.end_unleased(&mut row, FailureCode::Cancelled, CANCELLED).await?);
         }
-        row.job.attempt = row.job.attempt.saturating_sub(1);
-        row.job.crashes = 0;
-        row.approval = Some(ApprovalRecord { timeout_ms, ..ApprovalRecord::default() });
+        row.ask_approval(timeout_ms);
         self.append_waiting(&mut row, &mut tail, &pending);
         row.resume_at_ms = Some(pending.expires_at_ms);
         row.job.approval = Some(pending);
@@ -78,13 +76,7 @@ impl Act<'_> {
         let mut tail = tail(&self.session, row.id()).await?;
         let approve = matches!(mark, EngineMark::Approved { .. });
         self.append(row.id(), &mut tail, &mark.into());
-        let record = row.approval.get_or_insert_default();
-        record.decided.extend(id_refs.iter().map(|id_ref| (id_ref.clone(), approve)));
-        let mut pending = row.job.approval.take();
-        if let Some(pending) = &mut pending {
-            pending.calls.retain(|call| !id_refs.contains(&call.id_ref));
-        }
-        if let Some(pending) = pending.filter(|pending| !pending.calls.is_empty()) {
+        if let Some(pending) = row.decide(id_refs, approve) {
             self.append_waiting(row, &mut tail, &pending);
             row.job.approval = Some(pending);
             return self.put_row(row).await;
@@ -97,8 +89,7 @@ impl Act<'_> {
 
     /// Appends the event with the waiting calls.
     fn append_waiting(&mut self, row: &mut JobRow, tail: &mut LogTail, pending: &PendingApproval) {
-        let (attempt, reason) = (row.job.attempt, pending.approval_text(row.id()));
-        let event = Event::WaitingApproval { attempt, reason, calls: pending.id_refs() };
+        let event = row.waiting_event(pending);
         self.append_event(row.id(), tail, event);
         row.job.last_event_id = tail.seq;
         self.announce_event(row.id(), tail.seq);

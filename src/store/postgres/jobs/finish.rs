@@ -1,9 +1,8 @@
 //! Ends jobs, for their worker or for the store itself: terminal event, row, output, conversation, queue and
 //! webhook in one transaction (P4).
 
-use crate::domain::event::{Event, FailureCode, Record};
+use crate::domain::event::{FailureCode, Record};
 use crate::domain::job::JobOutcome;
-use crate::domain::message::Message;
 use crate::domain::webhook::WebhookSubject;
 use crate::ports::{Fence, LeaseError, StoreError};
 use crate::store::postgres::jobs::row::{move_row, tail};
@@ -11,6 +10,7 @@ use crate::store::postgres::session::{Columns, document, sql_number};
 use crate::store::postgres::writer::act::Act;
 use crate::store::rows::job::{JobRow, QueuePlace, refuse_terminal};
 use crate::store::rows::lease::{AnswerText, LeasedJob, LogTail};
+use crate::store::rows::transitions::ending_without_worker;
 
 impl Act<'_> {
     /// Ends a leased job; the last write of its lease.
@@ -66,13 +66,7 @@ impl Act<'_> {
         self.append_event(row.id(), tail, ending.event.clone());
         self.book(row).await?;
         row.queue_place = QueuePlace::Out;
-        row.job.error = ending.error();
-        row.job.finished_at_ms = Some(self.now_ms);
-        row.job.last_event_id = tail.seq;
-        row.resumed = None;
-        row.job.approval = None;
-        row.approval = None;
-        row.has_output = !ending.output_text.is_empty();
+        row.close(ending, tail.seq, self.now_ms);
         move_row(row, ending.status())?;
         self.effects.metrics.end(row, &ending.event);
         self.effects.unfinished = self.effects.unfinished.saturating_sub(1);
@@ -116,12 +110,7 @@ impl Act<'_> {
             }
             answer_text => answer_text?,
         };
-        let messages = match output_text.as_str() {
-            "" => Vec::new(),
-            answer_text => vec![Message::assistant(answer_text)],
-        };
-        let event = Event::Error { content: content.to_owned(), code, retry_after_ms: None };
-        let ending = JobOutcome { event, output_text, messages, summary: None };
+        let ending = ending_without_worker(code, content, output_text);
         self.lock_conversation(row.job.user, row.job.conversation_id.as_ref()).await?;
         if row.job.started_at_ms.is_some() {
             row.queue_place = QueuePlace::Out;

@@ -3,7 +3,6 @@
 
 use crate::domain::event::{EngineMark, Event, FailureCode, StatusPhase};
 use crate::domain::job::JobStatus;
-use crate::domain::job_wait::JobWaitReason;
 use crate::ports::{Fence, LeaseError, StoreError};
 use crate::store::postgres::jobs::row::move_row;
 use crate::store::postgres::writer::act::Act;
@@ -13,10 +12,7 @@ use crate::store::rows::lease::LogTail;
 impl Act<'_> {
     /// Returns a leased job to the queue; the attempt does not count.
     pub(crate) async fn release_job(&mut self, fence: Fence) -> Result<(), LeaseError> {
-        self.give_back(fence, StatusPhase::Queued, None, |row| {
-            row.job.attempt = row.job.attempt.saturating_sub(1);
-        })
-        .await
+        self.give_back(fence, StatusPhase::Queued, None, JobRow::uncount_attempt).await
     }
 
     /// Returns a leased job to the queue for another attempt after `delay_ms`; the failed attempt counts.
@@ -27,12 +23,7 @@ impl Act<'_> {
         delay_ms: u64,
     ) -> Result<(), LeaseError> {
         let resume_at_ms = self.now_ms.saturating_add(delay_ms);
-        self.give_back(fence, StatusPhase::Retrying, Some(reason), |row| {
-            row.job.failed_runs = row.job.failed_runs.saturating_add(1);
-            row.resume_at_ms = Some(resume_at_ms);
-            row.delayed_for = Some(JobWaitReason::Retry);
-        })
-        .await
+        self.give_back(fence, StatusPhase::Retrying, Some(reason), |row| row.postpone(resume_at_ms)).await
     }
 
     /// Returns a leased job to the queue for `delay_ms`; the attempt does not count.
@@ -46,12 +37,7 @@ impl Act<'_> {
         self.append(fence.job, &mut leased.tail, &EngineMark::Deferred.into());
         self.keep(leased);
         let resume_at_ms = self.now_ms.saturating_add(delay_ms);
-        self.give_back(fence, StatusPhase::Queued, Some(reason), |row| {
-            row.job.attempt = row.job.attempt.saturating_sub(1);
-            row.resume_at_ms = Some(resume_at_ms);
-            row.delayed_for = Some(JobWaitReason::Provider);
-        })
-        .await
+        self.give_back(fence, StatusPhase::Queued, Some(reason), |row| row.defer(resume_at_ms)).await
     }
 
     /// Ends the lease and queues the job again, with this change to its row.

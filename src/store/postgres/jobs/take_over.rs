@@ -60,11 +60,8 @@ impl Act<'_> {
         if row.job.cancel_requested {
             return self.end_unleased(row, FailureCode::Cancelled, CANCELLED).await;
         }
-        if loss == NodeLoss::Crash {
-            row.job.crashes = row.job.crashes.saturating_add(1);
-            if row.job.crashes >= self.limits.crashes {
-                return self.end_unleased(row, FailureCode::Poison, POISON).await;
-            }
+        if loss == NodeLoss::Crash && row.count_crash(self.limits.crashes) {
+            return self.end_unleased(row, FailureCode::Poison, POISON).await;
         }
         let reason = match loss {
             NodeLoss::Crash => "resumed after a crash",

@@ -9,7 +9,7 @@ use crate::ports::{BatchError, Idempotent, NewBatch, NewLine, StoreError};
 use crate::store::redb::codec::keys::batches::{BatchLineKey, OwnedBatchKey};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::rows::batch::{BatchLineRow, BatchRow, job_id};
+use crate::store::rows::batch::{BatchLineRow, BatchRow, accepted, job_id};
 use crate::store::rows::idempotency::KeyUse;
 
 impl Transaction<'_> {
@@ -109,22 +109,5 @@ impl Transaction<'_> {
     pub(crate) fn put_line(&mut self, key: BatchLineKey, row: &BatchLineRow) -> Result<(), StoreError> {
         self.tables.batch_lines.put_row(&key.encode(), row)?;
         Ok(())
-    }
-}
-
-/// The state of a new batch.
-fn accepted(new: &NewBatch) -> Batch {
-    Batch {
-        id: new.id,
-        user: new.user,
-        status: BatchStatus::InProgress,
-        created_at_ms: new.created_at_ms,
-        cancelling_at_ms: None,
-        finished_at_ms: None,
-        counts: BatchCounts { total: new.lines, ..BatchCounts::default() },
-        concurrency: new.concurrency.max(1),
-        webhook_url: new.webhook_url.clone(),
-        waiting_for: None,
-        source: new.source.clone(),
     }
 }

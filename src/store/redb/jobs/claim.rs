@@ -1,6 +1,5 @@
 //! Leases ready jobs. The attempt is counted, durably, before any work.
 
-use crate::domain::event::{Event, StatusPhase};
 use crate::domain::id::JobId;
 use crate::domain::job::JobStatus;
 use crate::ports::{CancelToken, Lease, StoreError};
@@ -41,13 +40,7 @@ impl Transaction<'_> {
     }
 
     fn lease_out(&mut self, (mut row, spec, mut tail): ClaimableJob) -> Result<Lease, StoreError> {
-        row.job.epoch = row.job.epoch.saturating_add(1);
-        row.job.attempt = row.job.attempt.saturating_add(1);
-        row.job.started_at_ms = row.job.started_at_ms.or(Some(self.now_ms));
-        let reason = row.resumed.take();
-        row.resume_at_ms = None;
-        row.delayed_for = None;
-        let event = Event::Status { status: StatusPhase::Running, attempt: row.job.attempt, reason };
+        let event = row.begin_run(self.now_ms);
         self.tables.append_event(row.id(), &mut tail, &event)?;
         row.job.last_event_id = tail.seq;
         self.move_row(&mut row, JobStatus::Running)?;

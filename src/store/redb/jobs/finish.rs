@@ -1,9 +1,8 @@
 //! Ends jobs, for their worker or for the store itself: terminal event, row, output, conversation, queue and
 //! webhook in one transaction (P4).
 
-use crate::domain::event::{Event, FailureCode, Record};
+use crate::domain::event::{FailureCode, Record};
 use crate::domain::job::{JobOutcome, JobSpec};
-use crate::domain::message::Message;
 use crate::domain::webhook::WebhookSubject;
 use crate::ports::{Fence, LeaseError, StoreError};
 use crate::store::redb::codec::keys::conversations::TurnKey;
@@ -14,6 +13,7 @@ use crate::store::redb::writer::transaction::Transaction;
 use crate::store::rows::job::JobRow;
 use crate::store::rows::job::refuse_terminal;
 use crate::store::rows::lease::LogTail;
+use crate::store::rows::transitions::ending_without_worker;
 use std::sync::Arc;
 
 impl Transaction<'_> {
@@ -54,13 +54,7 @@ impl Transaction<'_> {
         self.leave_queues(row)?;
         self.tables.append_event(row.id(), tail, &ending.event)?;
         self.book(row)?;
-        row.job.error = ending.error();
-        row.job.finished_at_ms = Some(self.now_ms);
-        row.job.last_event_id = tail.seq;
-        row.resumed = None;
-        row.job.approval = None;
-        row.approval = None;
-        row.has_output = !ending.output_text.is_empty();
+        row.close(ending, tail.seq, self.now_ms);
         self.move_row(row, ending.status())?;
         self.effects.metrics.end(row, &ending.event);
         let ended = EndedKey { stage: WHOLE, finished_at_ms: self.now_ms, job: row.id() };
@@ -93,12 +87,7 @@ impl Transaction<'_> {
             }
             answer_text => answer_text?,
         };
-        let messages = match output_text.as_str() {
-            "" => Vec::new(),
-            answer_text => vec![Message::assistant(answer_text)],
-        };
-        let event = Event::Error { content: content.to_owned(), code, retry_after_ms: None };
-        let ending = JobOutcome { event, output_text, messages, summary: None };
+        let ending = ending_without_worker(code, content, output_text);
         if row.job.started_at_ms.is_some() {
             // Its queue entry contains the number that may change below.
             self.remove_from_queue(row)?;

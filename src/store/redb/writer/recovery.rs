@@ -75,11 +75,8 @@ impl Transaction<'_> {
         if row.job.cancel_requested {
             return self.end_unleased(row, FailureCode::Cancelled, CANCELLED);
         }
-        if cause == RecoveryCause::Crash {
-            row.job.crashes = row.job.crashes.saturating_add(1);
-            if row.job.crashes >= self.bounds.crashes {
-                return self.end_unleased(row, FailureCode::Poison, POISON);
-            }
+        if cause == RecoveryCause::Crash && row.count_crash(self.bounds.crashes) {
+            return self.end_unleased(row, FailureCode::Poison, POISON);
         }
         let reason = match cause {
             RecoveryCause::Crash => "resumed after a crash",
