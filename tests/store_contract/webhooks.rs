@@ -45,7 +45,9 @@ fn attempt(next: AfterAttempt) -> DeliveryAttempt {
 fn p1_p4_a_job_end_and_its_webhook_delivery_are_one_transaction() {
     let fixture = Fixture::new();
     fixture.submit([hooked(1, ANN, "a.test"), job(2, ANN)]);
-    assert_eq!(fixture.crash().store.next_due_ms().unwrap(), None, "nothing has ended");
+    // In a database the node that crashed has lost its jobs to the one that goes on.
+    let fixture = fixture.crash();
+    assert_eq!(fixture.store.next_due_ms().unwrap(), None, "nothing has ended");
     for number in [1, 2] {
         let lease = fixture.claim();
         let fence = Fence { job: lease.job.id, epoch: lease.job.epoch };
