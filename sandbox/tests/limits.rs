@@ -292,8 +292,9 @@ fn p8_a_given_directory_is_limited_while_a_run_lasts_and_when_it_has_ended() {
         (entries > 1_000).then(|| ("some_limit", "it held too much".to_owned()))
     });
     let endless = "n = 0\nwhile True:\n    open('%d' % n, 'w').close(); n += 1";
-    let quick = "for n in range(1001): open('%d' % n, 'w').close()\nprint('made')";
-    for (code, output) in [(endless, ""), (quick, "made\n")] {
+    // It writes first: a busy machine may find the files before the program ends.
+    let quick = "print('begun', flush=True)\nfor n in range(1001): open('%d' % n, 'w').close()";
+    for (code, output) in [(endless, ""), (quick, "begun\n")] {
         let mut program = python(Level::Lenient, code);
         (program.workdir, program.workdir_limit) = (Some(home.path().to_owned()), Some(limit.clone()));
         let record = run(&program);

@@ -80,10 +80,11 @@ fn a_registered_module_is_available_from_the_next_run() {
     let zygotes = support::processes_named("nanoclaw-zygote");
     sandbox.allow_modules(Level::Standard, &["zlib"]).unwrap();
     assert_eq!(run_code(&sandbox, Level::Standard, code).stdout, "x True\n");
-    assert_eq!(
-        support::processes_named("nanoclaw-zygote"),
-        zygotes,
-        "a module that is there needs no new zygote"
+    // One that its successor replaced may have ended meanwhile.
+    let later = support::processes_named("nanoclaw-zygote");
+    assert!(
+        !later.is_empty() && later.iter().all(|pid| zygotes.contains(pid)),
+        "a module that is there needs no new zygote: {zygotes:?}, then {later:?}"
     );
     drop(sandbox);
     support::assert_nothing_left(scratch.path());
