@@ -1,17 +1,18 @@
 //! The store on `PostgreSQL`, for several nodes that share one database.
 //!
 //! Every act is a transaction. Those of jobs go through one thread of the node, which runs waiting acts in
-//! one
-//! transaction and claims ready jobs at its end; reads use connections of their own. A node holds its jobs as
-//! long as its lease in the table `nodes` lasts: each transaction under a lease checks that.
+//! one transaction and claims ready jobs at its end; reads use connections of their own. A node holds its
+//! jobs as long as its lease in the table `nodes` lasts: each transaction under a lease checks that.
 
 mod accounts;
 mod batches;
 mod conversations;
+mod encoded_param;
 mod heartbeat;
 mod jobs;
 mod listener;
 mod migrations;
+mod next_due;
 mod node;
 mod node_store;
 mod options;

@@ -5,7 +5,7 @@ use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime a
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::{Handle, Runtime, RuntimeFlavor};
+use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -29,20 +29,32 @@ pub enum PoolError {
     Threads(std::io::Error),
 }
 
-/// The pool and its runtime.
+/// A pool and the runtime that drives its connections.
 pub(crate) struct Connections {
     pub(crate) pool: Pool,
     /// For connections outside the pool.
     pub(crate) config: Config,
     pub(crate) tls: MakeRustlsConnect,
-    handle: Handle,
     // Dropped last: it drives the connections.
-    _runtime: Runtime,
+    runtime: Runtime,
 }
 
 impl Connections {
-    /// Prepares connections; makes none yet.
-    pub(crate) fn new(options: &PostgresOptions) -> Result<Self, PoolError> {
+    /// Prepares connections for any thread; makes none yet.
+    pub(crate) fn shared(options: &PostgresOptions) -> Result<Self, PoolError> {
+        let mut runtime = Builder::new_multi_thread();
+        runtime.worker_threads(1).thread_name("store-io");
+        Self::new(options, options.connections.max(2), &mut runtime)
+    }
+
+    /// Prepares connections for one thread, which drives them itself: no other thread has to wake for a
+    /// reply.
+    pub(crate) fn of_one_thread(options: &PostgresOptions) -> Result<Self, PoolError> {
+        // The second asks what became of a commit whose reply was lost with the first.
+        Self::new(options, 2, &mut Builder::new_current_thread())
+    }
+
+    fn new(options: &PostgresOptions, max: usize, runtime: &mut Builder) -> Result<Self, PoolError> {
         let mut config: Config = options
             .url
             .reveal()
@@ -55,32 +67,27 @@ impl Connections {
         let tls = tls(&config)?;
         let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let pool = Pool::builder(Manager::from_config(config.clone(), tls.clone(), manager))
-            .max_size(options.connections.max(2))
+            .max_size(max)
             .runtime(PoolRuntime::Tokio1)
             .timeouts(Timeouts::wait_millis(u64::try_from(CONNECT_TIMEOUT.as_millis()).unwrap_or(u64::MAX)))
             .build()
             .map_err(|error| PoolError::Url(error.to_string()))?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("store-io")
-            .enable_all()
-            .build()
-            .map_err(PoolError::Threads)?;
-        Ok(Self { pool, config, tls, handle: runtime.handle().clone(), _runtime: runtime })
+        let runtime = runtime.enable_all().build().map_err(PoolError::Threads)?;
+        Ok(Self { pool, config, tls, runtime })
     }
 
     /// Blocks until the future has ended. For threads that may block, and for tasks of a runtime with several
     /// threads.
     pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> T {
         match Handle::try_current().map(|current| current.runtime_flavor()) {
-            Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(|| self.handle.block_on(future)),
-            _ => self.handle.block_on(future),
+            Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(|| self.runtime.block_on(future)),
+            _ => self.runtime.block_on(future),
         }
     }
 
     /// The runtime of the connections.
     pub(crate) fn handle(&self) -> &Handle {
-        &self.handle
+        self.runtime.handle()
     }
 }
 

@@ -2,10 +2,14 @@
 
 use crate::domain::id::UserId;
 use crate::ports::StoreError;
-use deadpool_postgres::{Client, Transaction};
+use crate::store::postgres::encoded_param::EncodedParam;
+use deadpool_postgres::Client;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::sync::{Mutex, PoisonError};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, ToSql};
 use tokio_postgres::{Row, Statement};
@@ -13,17 +17,25 @@ use tokio_postgres::{Row, Statement};
 /// The parameters of a statement.
 pub(crate) type Params<'p> = &'p [&'p (dyn ToSql + Sync)];
 
-/// A connection that an act or a read has for itself, inside a transaction or not.
+/// A connection that an act or a read has for itself, inside a transaction or not. Statements run in the
+/// order of their calls. A transaction that is not committed is rolled back.
 pub(crate) struct SqlSession<'t> {
-    connection: SessionConnection<'t>,
-    /// What went wrong in the database, if anything did.
-    fault: Mutex<Option<SqlFault>>,
+    client: &'t Client,
+    is_transaction: bool,
+    state: Mutex<SessionState<'t>>,
 }
 
-enum SessionConnection<'t> {
-    Client(&'t Client),
-    Transaction(Transaction<'t>),
+#[derive(Default)]
+struct SessionState<'t> {
+    /// What went wrong in the database, if anything did.
+    fault: Option<SqlFault>,
+    /// Replies to statements that were sent without waiting, the oldest first.
+    replies: Vec<Reply<'t>>,
+    /// Whether the server has a transaction open, or will have.
+    is_open: bool,
 }
+
+type Reply<'t> = Pin<Box<dyn Future<Output = Result<(), tokio_postgres::Error>> + Send + 't>>;
 
 /// What a failed statement means for its transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +96,9 @@ pub(crate) fn failed(error: &tokio_postgres::Error) -> StoreError {
                 |cause| format!("{} ({})", cause.message(), cause.code().code()),
             );
             tracing::error!(error = detail, "the database refused a statement");
-            StoreError::Io(detail)
+            // Class 23: a row contradicts another.
+            let is_contradiction = error.code().is_some_and(|code| code.code().starts_with("23"));
+            if is_contradiction { StoreError::Corrupt(detail) } else { StoreError::Io(detail) }
         }
     }
 }
@@ -92,37 +106,43 @@ pub(crate) fn failed(error: &tokio_postgres::Error) -> StoreError {
 impl<'t> SqlSession<'t> {
     /// Statements of their own.
     pub(crate) fn of_client(client: &'t Client) -> Self {
-        Self { connection: SessionConnection::Client(client), fault: Mutex::new(None) }
+        Self { client, is_transaction: false, state: Mutex::default() }
     }
 
-    /// Statements of one transaction.
-    pub(crate) fn of_transaction(transaction: Transaction<'t>) -> Self {
-        Self { connection: SessionConnection::Transaction(transaction), fault: Mutex::new(None) }
+    /// Statements of one transaction, which begins with the first of them. Inside it, a statement waits for
+    /// the locks of others up to `lock_timeout_ms`; 0: as long as it takes.
+    pub(crate) async fn begin(client: &'t Client, lock_timeout_ms: u64) -> Self {
+        let session = Self { client, is_transaction: true, state: Mutex::default() };
+        session.state().is_open = true;
+        let begin = match lock_timeout_ms {
+            0 => "BEGIN".to_owned(),
+            _ => format!("BEGIN; SET LOCAL lock_timeout = {lock_timeout_ms}"),
+        };
+        session.queue(Box::pin(async move { client.batch_execute(&begin).await })).await;
+        session
     }
 
-    /// The transaction, to end it.
-    pub(crate) fn into_transaction(self) -> Option<Transaction<'t>> {
-        match self.connection {
-            SessionConnection::Transaction(transaction) => Some(transaction),
-            SessionConnection::Client(_) => None,
-        }
+    /// Commits the transaction.
+    pub(crate) async fn commit(&self) -> Result<(), tokio_postgres::Error> {
+        self.state().is_open = false;
+        self.client.batch_execute("COMMIT").await
     }
 
     /// What went wrong in the database so far.
     pub(crate) fn fault(&self) -> Option<SqlFault> {
-        *self.fault.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state().fault
     }
 
     /// The rows that a statement returns.
     pub(crate) async fn rows(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, StoreError> {
         let found = async {
-            let statement = self.prepare(sql).await?;
-            match &self.connection {
-                SessionConnection::Client(client) => client.query(&statement, params).await,
-                SessionConnection::Transaction(transaction) => transaction.query(&statement, params).await,
-            }
+            let statement = self.client.prepare_cached(sql).await?;
+            self.client.query(&statement, params).await
         };
-        found.await.map_err(|error| self.note(&error))
+        let found = found.await;
+        // Its failure may only follow from that of an earlier statement.
+        self.settle().await?;
+        found.map_err(|error| self.note(&error))
     }
 
     /// The first row that a statement returns, if it returns any.
@@ -139,25 +159,84 @@ impl<'t> SqlSession<'t> {
     /// Runs a statement. Returns how many rows it changed.
     pub(crate) async fn execute(&self, sql: &str, params: Params<'_>) -> Result<u64, StoreError> {
         let changed = async {
-            let statement = self.prepare(sql).await?;
-            match &self.connection {
-                SessionConnection::Client(client) => client.execute(&statement, params).await,
-                SessionConnection::Transaction(transaction) => transaction.execute(&statement, params).await,
-            }
+            let statement = self.client.prepare_cached(sql).await?;
+            self.client.execute(&statement, params).await
         };
-        changed.await.map_err(|error| self.note(&error))
+        let changed = changed.await;
+        self.settle().await?;
+        changed.map_err(|error| self.note(&error))
     }
 
-    async fn prepare(&self, sql: &str) -> Result<Statement, tokio_postgres::Error> {
-        match &self.connection {
-            SessionConnection::Client(client) => client.prepare_cached(sql).await,
-            SessionConnection::Transaction(transaction) => transaction.prepare_cached(sql).await,
+    /// Runs a statement whose result does not matter. Inside a transaction it is sent without waiting for its
+    /// reply: if it fails, the next statement that waits fails with its error.
+    pub(crate) async fn send(&self, sql: &str, params: Params<'_>) -> Result<(), StoreError> {
+        if !self.is_transaction {
+            return self.execute(sql, params).await.map(|_| ());
+        }
+        let statement = match self.client.prepare_cached(sql).await {
+            Ok(statement) => statement,
+            Err(error) => {
+                self.settle().await?;
+                return Err(self.note(&error));
+            }
+        };
+        let params = EncodedParam::encode(&statement, params)?;
+        let reply = execute_encoded(self.client, statement, params);
+        self.queue(Box::pin(reply)).await;
+        Ok(())
+    }
+
+    /// Waits for the replies to all statements that were sent. Fails with the error of the first that failed.
+    pub(crate) async fn settle(&self) -> Result<(), StoreError> {
+        let replies = std::mem::take(&mut self.state().replies);
+        let mut failed = None;
+        for reply in replies {
+            if let Err(error) = reply.await {
+                failed.get_or_insert(error);
+            }
+        }
+        match failed {
+            Some(error) => Err(self.note(&error)),
+            None => Ok(()),
         }
     }
 
+    /// Hands a request to the connection, which is done by the first poll, and keeps its reply for later.
+    async fn queue(&self, mut reply: Reply<'t>) {
+        let early = poll_fn(|context| Poll::Ready(reply.as_mut().poll(context))).await;
+        let reply = match early {
+            Poll::Pending => reply,
+            Poll::Ready(result) => Box::pin(std::future::ready(result)),
+        };
+        self.state().replies.push(reply);
+    }
+
+    fn state(&self) -> MutexGuard<'_, SessionState<'t>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn note(&self, error: &tokio_postgres::Error) -> StoreError {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(SqlFault::of(error));
+        self.state().fault.get_or_insert(SqlFault::of(error));
         failed(error)
+    }
+}
+
+async fn execute_encoded(
+    client: &Client,
+    statement: Statement,
+    params: Vec<EncodedParam>,
+) -> Result<(), tokio_postgres::Error> {
+    let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|param| param as _).collect();
+    client.execute(&statement, &params).await.map(|_| ())
+}
+
+impl Drop for SqlSession<'_> {
+    fn drop(&mut self) {
+        if self.state().is_open {
+            // The request is on its way after the first poll, before those of the connection's next user.
+            let mut rollback = std::pin::pin!(self.client.batch_execute("ROLLBACK"));
+            drop(rollback.as_mut().poll(&mut Context::from_waker(Waker::noop())));
+        }
     }
 }
 

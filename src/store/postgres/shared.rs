@@ -9,10 +9,11 @@ use crate::store::job_removals::JobRemovals;
 use crate::store::limits::StoreLimits;
 use crate::store::options::StoreOptions;
 use crate::store::postgres::jobs::unfinished::UnfinishedEstimate;
+use crate::store::postgres::next_due::NextDue;
 use crate::store::postgres::node::NodeLease;
 use crate::store::postgres::options::PostgresOptions;
 use crate::store::postgres::pool::Connections;
-use crate::store::postgres::session::SqlSession;
+use crate::store::postgres::session::{SqlFault, SqlSession};
 use crate::store::postgres::writer::announcement::Announcement;
 use crate::store::postgres::writer::effects::CommitEffects;
 use crate::store::queue_length::QueueLength;
@@ -57,6 +58,11 @@ pub(crate) struct PostgresShared {
     /// Counts from before the meter was set: those of the jobs that were taken over at the start.
     unreported: Mutex<Vec<CommitMetrics>>,
     pub(crate) unfinished: UnfinishedEstimate,
+    /// The next delayed job.
+    pub(crate) due_jobs: NextDue,
+    /// The next run of a schedule.
+    pub(crate) due_schedules: NextDue,
+    is_closing: AtomicBool,
     /// The store of this node is closed.
     is_closed: AtomicBool,
 }
@@ -101,6 +107,9 @@ impl PostgresShared {
             meter: OnceLock::new(),
             unreported: Mutex::default(),
             unfinished: UnfinishedEstimate::default(),
+            due_jobs: NextDue::default(),
+            due_schedules: NextDue::default(),
+            is_closing: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
         }
     }
@@ -176,6 +185,16 @@ impl PostgresShared {
         }
     }
 
+    /// The store closes: writes do not wait any longer for a database that is away.
+    pub(crate) fn begin_close(&self) {
+        self.is_closing.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the store closes.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::SeqCst)
+    }
+
     /// The store is closed: later reads fail, and what still runs is cancelled.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
@@ -203,26 +222,38 @@ impl PostgresShared {
         }
     }
 
-    /// Runs `reader` with a connection of its own. Blocks.
+    /// Runs `reader` with a connection of its own, and once more if that connection was lost: the database may
+    /// have started again meanwhile. Blocks.
     pub(crate) fn read<T>(
         &self,
-        reader: impl AsyncFnOnce(&SqlSession<'_>) -> Result<T, StoreError>,
+        reader: impl AsyncFn(&SqlSession<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         if self.is_closed.load(Ordering::SeqCst) {
             return Err(StoreError::Closed);
         }
         self.connections.wait(async {
-            let client = self.connections.pool.get().await.map_err(|error| {
-                tracing::debug!(%error, "no connection to the database");
-                StoreError::Unreachable
-            })?;
-            reader(&SqlSession::of_client(&client)).await
+            let mut has_tried = false;
+            loop {
+                let client = self.connections.pool.get().await.map_err(|error| {
+                    tracing::debug!(%error, "no connection to the database");
+                    StoreError::Unreachable
+                })?;
+                let session = SqlSession::of_client(&client);
+                let found = reader(&session).await;
+                if found.is_ok() || has_tried || session.fault() != Some(SqlFault::Connection) {
+                    return found;
+                }
+                has_tried = true;
+            }
         })
     }
 
     /// Applies the effects of a commit of this node.
     pub(crate) fn apply(&self, effects: CommitEffects) {
         self.hear(&effects.announcement);
+        if effects.has_changed_schedule {
+            self.due_schedules.forget();
+        }
         self.job_removals.publish(effects.removed_jobs);
         self.unfinished.add(effects.unfinished);
         self.report(effects.metrics);
@@ -237,6 +268,9 @@ impl PostgresShared {
             self.batch_watches.bump(*batch, *change);
         }
         self.cancel_leases(&announcement.cancelled);
+        if announcement.has_delayed_job {
+            self.due_jobs.forget();
+        }
         if announcement.has_ready_job {
             self.hint_ready();
         }
@@ -256,8 +290,17 @@ impl PostgresShared {
         (self.wake)();
     }
 
+    /// Tells waiting claims what a look at the queue has found that has seen so many hints.
+    pub(crate) fn publish_look(&self, ready: u64, due_ms: Option<u64>, hints: u64) {
+        self.publish_queue(ready, due_ms);
+        // Published first, read second: a hint in between is not overwritten.
+        if self.ready_hints.load(Ordering::SeqCst) != hints {
+            self.publish_queue(1, due_ms);
+        }
+    }
+
     /// Tells waiting claims whether a look at the queue may find a job.
-    pub(crate) fn publish_queue(&self, ready: u64, due_ms: Option<u64>) {
+    fn publish_queue(&self, ready: u64, due_ms: Option<u64>) {
         let length = QueueLength { ready, due_ms, unfinished: self.unfinished.jobs() };
         self.claims.publish(PublishedQueue { length, ..PublishedQueue::default() });
     }

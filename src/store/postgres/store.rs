@@ -54,6 +54,8 @@ struct WriterQueues {
     jobs: Receiver<WriterRequest>,
     others: Receiver<WriterRequest>,
     ordered: Receiver<WriterRequest>,
+    /// The connections of the thread of the writes of jobs.
+    connections: Connections,
 }
 
 struct Threads {
@@ -70,7 +72,7 @@ impl PostgresStore {
         limits: &Limits,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, PostgresOpenError> {
-        let connections = Connections::new(database)?;
+        let connections = Connections::shared(database)?;
         let node = NodeLease::default();
         let prepared = connections.wait(prepare(&connections, &node, database));
         let Prepared { channel, database_ms, stored_clock } =
@@ -78,7 +80,12 @@ impl PostgresStore {
         let (jobs, job_requests) = sync_channel(options.channel_writes.max(1));
         let (others, other_requests) = sync_channel(options.channel_writes.max(1));
         let (ordered, ordered_requests) = sync_channel(options.channel_writes.max(1));
-        let queues = WriterQueues { jobs: job_requests, others: other_requests, ordered: ordered_requests };
+        let queues = WriterQueues {
+            jobs: job_requests,
+            others: other_requests,
+            ordered: ordered_requests,
+            connections: Connections::of_one_thread(database)?,
+        };
         let shared = Arc::new(PostgresShared::new(SharedParts {
             connections,
             database: database.clone(),
@@ -131,6 +138,7 @@ impl PostgresStore {
     pub fn close(&self) {
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Threads { writers, heart, sweeper }) = threads else { return };
+        self.shared.begin_close();
         // It waits for a writer.
         self.retention.stop();
         drop(sweeper.join());
@@ -161,7 +169,7 @@ impl PostgresStore {
     /// Runs `reader` on committed data.
     pub(crate) fn read<T>(
         &self,
-        reader: impl AsyncFnOnce(&SqlSession<'_>) -> Result<T, StoreError>,
+        reader: impl AsyncFn(&SqlSession<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.shared.read(reader)
     }
@@ -272,10 +280,12 @@ fn start(
     jobs: &SyncSender<WriterRequest>,
     retention: &Arc<RetentionRunner>,
 ) -> std::io::Result<Threads> {
-    let WriterQueues { jobs: job_requests, others: other_requests, ordered: ordered_requests } = queues;
+    let WriterQueues { jobs: job_requests, others: other_requests, ordered: ordered_requests, connections } =
+        queues;
     let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
     let writer = JobWriter {
         shared: Arc::clone(shared),
+        connections,
         last_commit_ms: shared.clock.monotonic_ms(),
         waiting: Vec::new(),
     };

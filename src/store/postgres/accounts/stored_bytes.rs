@@ -41,17 +41,17 @@ impl Act<'_> {
     /// Makes the sums fit: the cluster may have run without quotas. The first change of a start.
     pub(crate) async fn prepare_stored_bytes(&mut self) -> Result<(), StoreError> {
         let lock = "SELECT pg_advisory_xact_lock(hashtext('stored_bytes'), hashtext(current_schema()))";
-        self.session.execute(lock, &[]).await?;
+        self.session.send(lock, &[]).await?;
         let found = self.session.row("SELECT FROM settings WHERE key = $1", &[&IS_COUNTED]).await?;
         if found.is_some() == self.limits.has_quotas {
             return Ok(());
         }
-        self.session.execute("DELETE FROM stored_bytes", &[]).await?;
+        self.session.send("DELETE FROM stored_bytes", &[]).await?;
         if found.is_some() {
-            self.session.execute("DELETE FROM settings WHERE key = $1", &[&IS_COUNTED]).await?;
+            self.session.send("DELETE FROM settings WHERE key = $1", &[&IS_COUNTED]).await?;
             return Ok(());
         }
-        self.session.execute("INSERT INTO settings VALUES ($1, '')", &[&IS_COUNTED]).await?;
+        self.session.send("INSERT INTO settings VALUES ($1, '')", &[&IS_COUNTED]).await?;
         let began_ms = self.shared.clock.monotonic_ms();
         let sql = format!(
             "INSERT INTO stored_bytes (user_id, bytes) \

@@ -29,7 +29,7 @@ impl Act<'_> {
         // Two tokens that are stored at the same time count each other.
         let lock =
             "SELECT pg_advisory_xact_lock(hashtext('tokens ' || current_schema()), hashint8($1::bigint))";
-        self.session.execute(lock, &[&user]).await?;
+        self.session.send(lock, &[&user]).await?;
         let sql = "WITH counted AS (SELECT count(*) FROM tokens \
                        WHERE user_id = $1 AND (expires_at_ms IS NULL OR expires_at_ms > $2)), \
                    room AS (SELECT FROM counted WHERE count < $3), \

@@ -67,7 +67,7 @@ impl Act<'_> {
         }
         let [prompt, completion, total, cached, reasoning, cost] = usages.arrays();
         self.session
-            .execute(
+            .send(
                 &add_sql(),
                 &[
                     &users,
@@ -136,7 +136,7 @@ impl Act<'_> {
         let key = (sql_user(user), conversation.as_str(), sql_number(day), sql_number(jobs));
         let [prompt, completion, total, cached, reasoning, cost] = usages.arrays();
         self.session
-            .execute(
+            .send(
                 &book_conversation_sql(),
                 &[
                     &key.0,
@@ -165,7 +165,7 @@ impl Act<'_> {
     ) -> Result<(), StoreError> {
         let sql = "WITH daily AS (DELETE FROM conversation_usage_daily WHERE user_id = $1 AND conversation = $2) \
                    DELETE FROM conversation_usage WHERE user_id = $1 AND conversation = $2";
-        self.session.execute(sql, &[&sql_user(user), &conversation.as_str()]).await?;
+        self.session.send(sql, &[&sql_user(user), &conversation.as_str()]).await?;
         Ok(())
     }
 }

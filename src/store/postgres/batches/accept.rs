@@ -43,7 +43,7 @@ impl Act<'_> {
         let (id, owner) = (batch.to_string(), sql_user(user));
         let (count, from) = (sql_number(lines.len()), sql_number(first));
         self.session
-            .execute(sql, &[&id, &owner, &node, &count, &from, &columns.0, &columns.1, &columns.2])
+            .send(sql, &[&id, &owner, &node, &count, &from, &columns.0, &columns.1, &columns.2])
             .await?;
         let bytes = columns.0.iter().chain(&columns.1).map(String::len).sum::<usize>();
         self.count_bytes(user, sql_number(bytes));
@@ -113,7 +113,7 @@ impl Act<'_> {
 
     async fn start_batch(&mut self, new: &NewBatch) -> Result<Batch, StoreError> {
         let sql = "DELETE FROM unaccepted_batches WHERE batch = $1";
-        self.session.execute(sql, &[&new.id.to_string()]).await?;
+        self.session.send(sql, &[&new.id.to_string()]).await?;
         // Lines count as unfinished jobs from here on; each hands its share over to its job.
         self.effects.unfinished = self.effects.unfinished.saturating_add(i64::from(new.lines));
         let mut row = BatchRow { batch: accepted(new), next_line: 0, active: 0, ended: 0, retried: 0 };

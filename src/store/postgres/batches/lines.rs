@@ -229,7 +229,7 @@ impl Act<'_> {
     async fn undo_start(&mut self, batch: BatchId, line: u32) -> Result<(), StoreError> {
         let sql = "WITH gone AS (DELETE FROM jobs WHERE id = $1 RETURNING id) \
                    DELETE FROM records WHERE job = (SELECT id FROM gone)";
-        self.session.execute(sql, &[&job_id(batch, line).to_string()]).await?;
+        self.session.send(sql, &[&job_id(batch, line).to_string()]).await?;
         Ok(())
     }
 
@@ -249,7 +249,7 @@ impl Act<'_> {
         let sql = "UPDATE batch_lines AS l SET job = s.job, is_active = true, spec = NULL, \
                      bytes = octet_length(l.custom_id::text) \
                    FROM unnest($2::integer[], $3::text[]) AS s(line, job) WHERE l.batch = $1 AND l.line = s.line";
-        self.session.execute(sql, &[&batch.to_string(), &lines, &jobs]).await?;
+        self.session.send(sql, &[&batch.to_string(), &lines, &jobs]).await?;
         let bytes = sql_number(started.values().sum::<usize>());
         self.count_bytes(row.batch.user, bytes.saturating_neg());
         Ok(())
@@ -292,7 +292,7 @@ impl Act<'_> {
         let Some(mut row) = self.lock_batch(batch).await? else { return Ok(()) };
         row.reopen();
         let sql = "UPDATE batch_lines SET is_active = true WHERE batch = $1 AND line = $2";
-        self.session.execute(sql, &[&batch.to_string(), &sql_line(line)]).await?;
+        self.session.send(sql, &[&batch.to_string(), &sql_line(line)]).await?;
         self.put_batch(&row).await
     }
 }

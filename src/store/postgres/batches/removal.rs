@@ -27,7 +27,7 @@ impl Act<'_> {
     pub(crate) async fn abandon(&mut self, batch: BatchId) -> Result<(), StoreError> {
         let sql = "WITH gone AS (DELETE FROM unaccepted_batches WHERE batch = $1 RETURNING batch, user_id) \
                    INSERT INTO removed_batches SELECT batch, user_id FROM gone ON CONFLICT DO NOTHING";
-        self.session.execute(sql, &[&batch.to_string()]).await?;
+        self.session.send(sql, &[&batch.to_string()]).await?;
         Ok(())
     }
 
@@ -35,14 +35,14 @@ impl Act<'_> {
     pub(crate) async fn abandon_of_node(&mut self, node: i64) -> Result<(), StoreError> {
         let sql = "WITH gone AS (DELETE FROM unaccepted_batches WHERE node = $1 RETURNING batch, user_id) \
                    INSERT INTO removed_batches SELECT batch, user_id FROM gone ON CONFLICT DO NOTHING";
-        self.session.execute(sql, &[&node]).await?;
+        self.session.send(sql, &[&node]).await?;
         Ok(())
     }
 
     /// Unaccepted batches of this node under its old number: it lives, and so do their clients.
     pub(crate) async fn keep_unaccepted_batches(&mut self, old: i64) -> Result<(), StoreError> {
         let sql = "UPDATE unaccepted_batches SET node = $2 WHERE node = $1";
-        self.session.execute(sql, &[&old, &self.shared.node.id()]).await?;
+        self.session.send(sql, &[&old, &self.shared.node.id()]).await?;
         Ok(())
     }
 
@@ -65,7 +65,7 @@ impl Act<'_> {
         }
         let sql = "WITH gone AS (DELETE FROM batches WHERE id = $1 RETURNING id, user_id) \
                    INSERT INTO removed_batches SELECT id, user_id FROM gone ON CONFLICT DO NOTHING";
-        self.session.execute(sql, &[&batch.to_string()]).await?;
+        self.session.send(sql, &[&batch.to_string()]).await?;
         self.sweep_removed_batches(DELETED_LINES).await?;
         Ok(true)
     }
@@ -80,7 +80,7 @@ impl Act<'_> {
         let params = (batch.to_string(), sql_number(limit.max(1)));
         let lines = self.session.rows(REMOVE_LINES, &[&params.0, &params.1, &SWEEP_BYTES]).await?;
         if lines.is_empty() {
-            self.session.execute("DELETE FROM removed_batches WHERE batch = $1", &[&params.0]).await?;
+            self.session.send("DELETE FROM removed_batches WHERE batch = $1", &[&params.0]).await?;
             return Ok(1);
         }
         let mut freed = 0_i64;

@@ -65,7 +65,7 @@ impl Act<'_> {
                      row = excluded.row";
         let batch = &row.batch;
         self.session
-            .execute(
+            .send(
                 sql,
                 &[
                     &batch.id.to_string(),

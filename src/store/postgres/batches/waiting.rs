@@ -50,7 +50,7 @@ impl Act<'_> {
             let mut quota = self.quota_of(user, UnfinishedWork::Jobs).await?;
             if quota.quota.unfinished_jobs.is_some() {
                 let sql = "SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' lines ' || $1::text, 0))";
-                self.session.execute(sql, &[&user.0.to_string()]).await?;
+                self.session.send(sql, &[&user.0.to_string()]).await?;
                 quota = self.quota_of(user, UnfinishedWork::Jobs).await?;
             }
             quotas.insert(user, quota);
@@ -115,7 +115,7 @@ impl Act<'_> {
                 Err(reason) => {
                     tracing::error!(%batch, %reason, "waiting batch cannot be read; it does not continue");
                     let sql = "UPDATE batches SET waiting_for = NULL WHERE id = $1";
-                    self.session.execute(sql, &[&batch.to_string()]).await?;
+                    self.session.send(sql, &[&batch.to_string()]).await?;
                 }
             }
         }

@@ -83,7 +83,7 @@ impl Act<'_> {
         let sql = "UPDATE turns SET message_count = $4, message_bytes = $5, messages = $6::text::json \
                    WHERE user_id = $1 AND conversation = $2 AND accept = $3";
         let params = (&left.message_count, &left.message_bytes, &left.text);
-        self.session.execute(sql, &[&user, &id, &accept, params.0, params.1, params.2]).await?;
+        self.session.send(sql, &[&user, &id, &accept, params.0, params.1, params.2]).await?;
         self.count_bytes(range.user, sql_number(left.text.len()).saturating_sub(sql_number(text.len())));
         Ok(())
     }

@@ -162,7 +162,7 @@ impl Act<'_> {
         let numbers = (sql_number(edit.number), i64::from(edit.items.edits));
         let TurnColumns { message_count, message_bytes, text } = &turn;
         self.session
-            .execute(
+            .send(
                 sql,
                 &[
                     &user,

@@ -80,7 +80,7 @@ impl Act<'_> {
              $3::bigint AS last_accept) AS r WHERE {IS_LEFT} \
              ON CONFLICT (user_id, conversation, last_accept) DO UPDATE SET first_accept = 0"
         );
-        self.session.execute(&sql, &[&sql_user(user), &id.to_string(), &sql_number(last)]).await?;
+        self.session.send(&sql, &[&sql_user(user), &id.to_string(), &sql_number(last)]).await?;
         Ok(true)
     }
 
@@ -151,7 +151,7 @@ impl Act<'_> {
         let added = ItemPlaces::read(&self.session.rows(sql, &[&left]).await?)?;
         self.forget_added(&added).await?;
         let sql = format!("DELETE FROM removed_conversations r WHERE NOT {IS_LEFT}");
-        self.session.execute(&sql, &[]).await?;
+        self.session.send(&sql, &[]).await?;
         Ok(gone.saturating_add(u32::try_from(added.len()).unwrap_or(u32::MAX)))
     }
 }

@@ -93,7 +93,7 @@ impl Act<'_> {
             return Ok(());
         }
         let sql = "SELECT pg_advisory_xact_lock(hashtextextended($1::text, 3))";
-        self.session.execute(sql, &[&format!("conversation {} {id}", user.0)]).await?;
+        self.session.send(sql, &[&format!("conversation {} {id}", user.0)]).await?;
         // Another transaction may have created it in the meantime.
         self.lock_row(user, id).await?;
         Ok(())
@@ -188,7 +188,7 @@ impl Act<'_> {
         let users: Vec<i64> = users.iter().map(|user| sql_user(*user)).collect();
         let sql = "SELECT pg_advisory_xact_lock(hashtextextended('conversations of ' || u, 3)) \
                    FROM unnest($1::bigint[]) AS u";
-        self.session.execute(sql, &[&users]).await?;
+        self.session.send(sql, &[&users]).await?;
         let sql = "SELECT user_id, count(*) FROM conversations WHERE user_id = ANY($1) GROUP BY user_id";
         let found = self.session.rows(sql, &[&users]).await?;
         found.iter().map(|row| Ok((row.user(0)?, row.number(1)?))).collect()
@@ -214,7 +214,7 @@ impl Act<'_> {
         let sql = "INSERT INTO conversations (user_id, id, floor, created_at_ms, updated_at_ms, message_count, \
                    project, row) VALUES ($1, $2, nextval('accept_numbers'), $3, $4, $5, $6, $7::text::json)";
         self.session
-            .execute(
+            .send(
                 sql,
                 &[
                     &sql_user(*user),
@@ -257,7 +257,7 @@ impl Act<'_> {
         let sql = "UPDATE conversations SET updated_at_ms = $3, project = $4, row = $5::text::json \
                    WHERE user_id = $1 AND id = $2";
         let params = (sql_user(*user), id.to_string(), sql_number(self.now_ms), project_text(row));
-        self.session.execute(sql, &[&params.0, &params.1, &params.2, &params.3, &text]).await?;
+        self.session.send(sql, &[&params.0, &params.1, &params.2, &params.3, &text]).await?;
         self.count_bytes(*user, sql_number(text.len()).saturating_sub(sql_number(bytes_before)));
         Ok(())
     }
@@ -273,7 +273,7 @@ impl Act<'_> {
                    edited_through = (SELECT last_value FROM accept_numbers), updated_at_ms = $4 \
                    WHERE user_id = $1 AND id = $2";
         let (user, id, _) = range.params();
-        self.session.execute(sql, &[&user, &id, &sql_number(deleted), &sql_number(self.now_ms)]).await?;
+        self.session.send(sql, &[&user, &id, &sql_number(deleted), &sql_number(self.now_ms)]).await?;
         Ok(())
     }
 }

@@ -20,7 +20,7 @@ impl Act<'_> {
         }
         let lock = "SELECT pg_advisory_xact_lock(hashtext('answers'), hashtext(job)) \
                     FROM (SELECT DISTINCT job FROM unnest($1::text[]) AS u(job) ORDER BY job) AS asked";
-        self.session.execute(lock, &[&asked]).await?;
+        self.session.send(lock, &[&asked]).await?;
         let sql = "SELECT answering FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS u(job, place, nth) \
                    JOIN answered_approvals USING (job, place) ORDER BY nth LIMIT 1";
         match self.session.row(sql, &[&asked, &places]).await? {
@@ -38,7 +38,7 @@ impl Act<'_> {
         let sql = "INSERT INTO answered_approvals (job, place, answering) \
                    SELECT DISTINCT u.job, u.place, $3 FROM unnest($1::text[], $2::bigint[]) AS u(job, place) \
                    ON CONFLICT (job, place) DO UPDATE SET answering = excluded.answering";
-        self.session.execute(sql, &[&asked, &places, &job.to_string()]).await?;
+        self.session.send(sql, &[&asked, &places, &job.to_string()]).await?;
         Ok(())
     }
 }

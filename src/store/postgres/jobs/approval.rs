@@ -36,6 +36,7 @@ impl Act<'_> {
         row.queue_place = QueuePlace::Delayed;
         // Waiting claims learn when it expires.
         self.effects.announcement.has_ready_job = true;
+        self.effects.announcement.has_delayed_job = true;
         Ok(self.put_row(&row).await?)
     }
 }

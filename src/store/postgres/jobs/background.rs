@@ -34,7 +34,7 @@ impl Act<'_> {
     /// wait until this transaction ends.
     async fn count_background_jobs(&mut self, user: UserId) -> Result<u64, StoreError> {
         let lock = "SELECT pg_advisory_xact_lock(hashtext('background jobs'), hashint8($1))";
-        self.session.execute(lock, &[&sql_user(user)]).await?;
+        self.session.send(lock, &[&sql_user(user)]).await?;
         let sql = "SELECT count(*) FROM jobs WHERE user_id = $1 AND is_background \
                    AND status IN ('queued', 'running', 'waiting')";
         self.session.one(sql, &[&sql_user(user)]).await?.number(0)

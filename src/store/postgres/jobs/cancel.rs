@@ -28,7 +28,8 @@ impl Act<'_> {
                 // The rest of the row belongs to the node that runs the job, which reads this column when it
                 // ends the lease.
                 let sql = "UPDATE jobs SET cancel_requested = true WHERE id = $1";
-                self.session.execute(sql, &[&row.id().to_string()]).await?;
+                self.confirmed.remove(&row.id());
+                self.session.send(sql, &[&row.id().to_string()]).await?;
                 self.effects.announcement.cancelled.push(row.id());
                 Ok(())
             }

@@ -15,7 +15,7 @@ use tokio_postgres::Row;
 impl Act<'_> {
     /// Leases up to `max` ready jobs.
     pub(crate) async fn claim_jobs(&mut self, max: usize) -> Result<Vec<Lease>, StoreError> {
-        self.admit_due().await?;
+        self.look_for_due().await?;
         let mut leases = Vec::new();
         while leases.len() < max {
             let ready = self.next_ready(max.saturating_sub(leases.len())).await?;
@@ -27,9 +27,6 @@ impl Act<'_> {
                 break;
             };
             leases.extend(taken);
-        }
-        if leases.len() < max {
-            self.find_next_due().await?;
         }
         Ok(leases)
     }
@@ -106,7 +103,7 @@ impl Act<'_> {
         let sql = "UPDATE jobs SET status = 'running', place = 'out', ready_since_ms = NULL, lease_node = $4, \
                    epoch = u.epoch, row = u.row::json \
                    FROM unnest($1::text[], $2::bigint[], $3::text[]) AS u(id, epoch, row) WHERE jobs.id = u.id";
-        self.session.execute(sql, &[&ids, &epochs, &rows, &self.shared.node.id()]).await?;
+        self.session.send(sql, &[&ids, &epochs, &rows, &self.shared.node.id()]).await?;
         Ok(())
     }
 }

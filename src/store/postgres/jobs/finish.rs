@@ -2,12 +2,13 @@
 //! webhook in one transaction (P4).
 
 use crate::domain::event::{FailureCode, Record};
+use crate::domain::id::JobId;
 use crate::domain::job::JobOutcome;
 use crate::domain::webhook::WebhookSubject;
 use crate::ports::{Fence, LeaseError, StoreError};
 use crate::store::postgres::jobs::row::{move_row, tail};
 use crate::store::postgres::session::{Columns, document, sql_number};
-use crate::store::postgres::writer::act::Act;
+use crate::store::postgres::writer::act::{Act, ConfirmedLease};
 use crate::store::rows::job::{JobRow, QueuePlace, refuse_terminal};
 use crate::store::rows::lease::{AnswerText, LeasedJob, LogTail};
 use crate::store::rows::transitions::ending_without_worker;
@@ -41,16 +42,36 @@ impl Act<'_> {
     /// The row of a leased job as this node knows it, with what others may have changed in the database.
     /// Fails if the database has another lease.
     pub(crate) async fn confirm(&mut self, leased: &LeasedJob) -> Result<JobRow, LeaseError> {
-        let (job, epoch) = (leased.row.id(), leased.row.job.epoch);
-        let sql = "SELECT cancel_requested, accept FROM jobs WHERE id = $1 AND epoch = $2 AND lease_node = $3 \
-                   AND status = 'running' FOR NO KEY UPDATE";
-        let params = (job.to_string(), sql_number(epoch), self.shared.node.id());
-        let found = self.session.row(sql, &[&params.0, &params.1, &params.2]).await?;
+        let job = leased.row.id();
+        if !self.confirmed.contains_key(&job) {
+            self.confirm_ahead(&[job]).await?;
+        }
+        let found = self.confirmed.remove(&job).filter(|found| found.epoch == leased.row.job.epoch);
         let found = found.ok_or(LeaseError::Fenced { job })?;
         let mut row = JobRow::clone(&leased.row);
-        row.job.cancel_requested = found.column(0)?;
-        row.accept = found.number(1)?;
+        row.job.cancel_requested = found.is_cancelled;
+        row.accept = found.accept;
         Ok(row)
+    }
+
+    /// Reads and locks the rows of jobs that this node leases, for [`Act::confirm`].
+    pub(crate) async fn confirm_ahead(&mut self, jobs: &[JobId]) -> Result<(), StoreError> {
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<String> = jobs.iter().map(ToString::to_string).collect();
+        // All nodes lock in this order.
+        let sql = "SELECT id, epoch, cancel_requested, accept FROM jobs WHERE id = ANY($1) AND lease_node = $2 \
+                   AND status = 'running' ORDER BY id FOR NO KEY UPDATE";
+        for found in self.session.rows(sql, &[&ids, &self.shared.node.id()]).await? {
+            let confirmed = ConfirmedLease {
+                epoch: found.number(1)?,
+                is_cancelled: found.column(2)?,
+                accept: found.number(3)?,
+            };
+            self.confirmed.insert(found.parsed(0)?, confirmed);
+        }
+        Ok(())
     }
 
     /// Writes the end of a job. No other code writes a terminal event.
@@ -70,8 +91,7 @@ impl Act<'_> {
         move_row(row, ending.status())?;
         self.effects.metrics.end(row, &ending.event);
         self.effects.unfinished = self.effects.unfinished.saturating_sub(1);
-        self.put_row(row).await?;
-        self.put_output(row, &ending.output_text).await?;
+        self.put_ended(row, &ending.output_text).await?;
         self.count_answer(row, ending).await?;
         self.announce_event(row.id(), tail.seq);
         self.admit_next(row).await?;
@@ -82,15 +102,49 @@ impl Act<'_> {
         Ok(())
     }
 
-    async fn put_output(&mut self, row: &JobRow, output_text: &str) -> Result<(), StoreError> {
-        if output_text.is_empty() {
+    /// Writes the row and the output of a job that has ended. That of a conversation is written at once,
+    /// because the end of the conversation's next job asks for it; others wait for [`Act::write_ended`].
+    async fn put_ended(&mut self, row: &JobRow, output_text: &str) -> Result<(), StoreError> {
+        let output = if output_text.is_empty() { None } else { Some(document(&output_text)?) };
+        self.count_bytes(row.job.user, sql_number(output.as_ref().map_or(0, String::len)));
+        self.confirmed.remove(&row.id());
+        self.ended.push((row.clone(), output));
+        if row.job.conversation_id.is_some() { self.write_ended().await } else { Ok(()) }
+    }
+
+    /// Writes the rows of jobs that have ended in this transaction, all in one statement.
+    pub(crate) async fn write_ended(&mut self) -> Result<(), StoreError> {
+        if self.ended.is_empty() {
             return Ok(());
         }
-        let output = document(&output_text)?;
-        self.count_bytes(row.job.user, sql_number(output.len()));
-        let sql = "UPDATE jobs SET output = $2::text::json WHERE id = $1";
-        self.session.execute(sql, &[&row.id().to_string(), &output]).await?;
-        Ok(())
+        let (rows, outputs): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ended).into_iter().unzip();
+        let documents: Vec<String> = rows.iter().map(document).collect::<Result<_, _>>()?;
+        let sql = "UPDATE jobs SET accept = u.accept, status = u.status, place = 'out', fair = u.fair, due_ms = u.due_ms, \
+                   epoch = u.epoch, lease_node = NULL, cancel_requested = u.cancelled, finished_at_ms = u.finished_at_ms, \
+                   row = u.row::json, ready_since_ms = NULL, output = coalesce(u.output::json, jobs.output) \
+                   FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::boolean[], \
+                     $8::bigint[], $9::text[], $10::text[]) \
+                   AS u(id, accept, status, fair, due_ms, epoch, cancelled, finished_at_ms, row, output) WHERE jobs.id = u.id";
+        let each = |number: fn(&JobRow) -> Option<u64>| -> Vec<Option<i64>> {
+            rows.iter().map(|row| number(row).map(sql_number)).collect()
+        };
+        self.session
+            .send(
+                sql,
+                &[
+                    &rows.iter().map(|row| row.id().to_string()).collect::<Vec<_>>(),
+                    &each(|row| Some(row.accept)),
+                    &rows.iter().map(|row| row.job.status.as_str()).collect::<Vec<_>>(),
+                    &each(|row| row.fair),
+                    &each(JobRow::due_ms),
+                    &each(|row| Some(row.job.epoch)),
+                    &rows.iter().map(|row| row.job.cancel_requested).collect::<Vec<_>>(),
+                    &each(|row| row.job.finished_at_ms),
+                    &documents,
+                    &outputs,
+                ],
+            )
+            .await
     }
 
     /// Ends a job without a lease. Its usage and its output stay. If it had run, the question stays in the

@@ -72,7 +72,7 @@ impl Act<'_> {
         let mut lock = [0; 8];
         lock.iter_mut().zip(key.key).for_each(|(slot, byte)| *slot = byte);
         let lock = i64::from_be_bytes(lock) ^ sql_user(user);
-        self.session.execute("SELECT pg_advisory_xact_lock($1)", &[&lock]).await?;
+        self.session.send("SELECT pg_advisory_xact_lock($1)", &[&lock]).await?;
         let sql = "SELECT fingerprint, effect, until_ms FROM idempotency WHERE user_id = $1 AND key = $2";
         let found = self.session.row(sql, &[&sql_user(user), &key.key.as_slice()]).await?;
         let seen = found.map(|row| read_key(&row)).transpose()?;
@@ -94,7 +94,7 @@ impl Act<'_> {
                      effect = excluded.effect, until_ms = excluded.until_ms";
         let until_ms = self.now_ms.saturating_add(self.limits.idempotency_ms);
         self.session
-            .execute(
+            .send(
                 sql,
                 &[
                     &sql_user(user),

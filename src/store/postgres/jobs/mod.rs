@@ -15,7 +15,7 @@ use crate::store::postgres::conversations::history;
 use crate::store::postgres::session::SqlSession;
 use crate::store::postgres::store::PostgresStore;
 use crate::store::postgres::writer::act::Act;
-use crate::store::postgres::writer::write::WriteOptions;
+use crate::store::postgres::writer::write::{WriteOptions, WriteScope};
 use crate::store::rows::weight::{record_bytes, spec_bytes};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -44,7 +44,11 @@ pub(crate) mod unfinished;
 impl Store for PostgresStore {
     fn submit(&self, jobs: Vec<NewJob>) -> Ticket<Vec<Job>, SubmitError> {
         let bytes = jobs.iter().map(|job| spec_bytes(&job.spec)).sum();
-        self.offer(WriteOptions::weighing(bytes), async move |act: &mut Act<'_>| act.submit_jobs(&jobs).await)
+        let has_conversation = jobs.iter().any(|job| job.spec.conversation_id.is_some());
+        let scope = if has_conversation { WriteScope::Any } else { WriteScope::Alone };
+        self.offer(WriteOptions::weighing(bytes).scoped(scope), async move |act: &mut Act<'_>| {
+            act.submit_jobs(&jobs).await
+        })
     }
 
     fn submit_once(&self, job: NewJob, key: IdempotencyKey) -> Ticket<Idempotent<Job>, SubmitError> {
@@ -58,13 +62,19 @@ impl Store for PostgresStore {
 
     fn append(&self, fence: Fence, records: Vec<Record>, urgency: Urgency) -> Ticket<(), LeaseError> {
         let weight = records.iter().map(record_bytes).sum();
-        let options = WriteOptions { weight, urgency, ..WriteOptions::default() };
+        let options = WriteOptions { weight, urgency, scope: WriteScope::Alone, ..WriteOptions::default() };
         self.push(options, async move |act: &mut Act<'_>| act.append_records(fence, &records))
     }
 
     fn finish(&self, fence: Fence, records: Vec<Record>, ending: JobOutcome) -> Ticket<(), LeaseError> {
         let bytes = records.iter().map(record_bytes).sum::<usize>().saturating_add(ending.output_text.len());
-        self.push(WriteOptions::weighing(bytes), async move |act: &mut Act<'_>| {
+        let leases = self.shared.leases();
+        let leased = leases.get(&fence.job);
+        // A job of a conversation locks that first, and its own row in its turn.
+        let is_of_conversation = leased.is_some_and(|leased| leased.row.job.conversation_id.is_some());
+        let scope = if is_of_conversation { WriteScope::Any } else { WriteScope::EndsLease(fence.job) };
+        drop(leases);
+        self.push(WriteOptions::weighing(bytes).scoped(scope), async move |act: &mut Act<'_>| {
             act.finish_job(fence, &records, &ending).await
         })
     }

@@ -99,13 +99,13 @@ impl Act<'_> {
             let sql = format!(
                 "SELECT setval('served_{priority}', greatest($1, (SELECT last_value FROM served_{priority})))"
             );
-            self.session.execute(&sql, &[&sql_number(fair)]).await?;
+            self.session.send(&sql, &[&sql_number(fair)]).await?;
         }
         Ok(())
     }
 
     /// Makes delayed jobs ready that are due, and jobs whose approval has expired.
-    pub(crate) async fn admit_due(&mut self) -> Result<(), StoreError> {
+    async fn admit_due(&mut self) -> Result<(), StoreError> {
         let sql = format!(
             "SELECT {ROW}, jobs.id FROM jobs WHERE place = 'delayed' AND due_ms <= $1 ORDER BY due_ms, accept LIMIT $2 \
              FOR NO KEY UPDATE SKIP LOCKED"
@@ -122,10 +122,23 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// When the next delayed job is due.
-    pub(crate) async fn find_next_due(&mut self) -> Result<(), StoreError> {
+    /// Makes due jobs ready, and learns when the next delayed job is due, if either may have changed.
+    pub(crate) async fn look_for_due(&mut self) -> Result<(), StoreError> {
+        let due_jobs = &self.shared.due_jobs;
+        let question = match due_jobs.known(self.now_ms, self.shared.clock.monotonic_ms()) {
+            Ok(next_ms) if !self.effects.announcement.has_delayed_job => {
+                self.next_due_ms = next_ms;
+                return Ok(());
+            }
+            Ok(_) => None,
+            Err(question) => Some(question),
+        };
+        self.admit_due().await?;
         let sql = "SELECT min(due_ms) FROM jobs WHERE place = 'delayed'";
         self.next_due_ms = self.session.one(sql, &[]).await?.optional_number(0)?;
+        if let Some(question) = question {
+            due_jobs.learn(question, self.next_due_ms);
+        }
         Ok(())
     }
 
@@ -135,6 +148,7 @@ impl Act<'_> {
         match row.due_ms() {
             Some(run_at_ms) if run_at_ms > self.now_ms => {
                 row.queue_place = QueuePlace::Delayed;
+                self.effects.announcement.has_delayed_job = true;
                 Ok(())
             }
             _ => self.make_ready(row).await,

@@ -152,12 +152,13 @@ impl Act<'_> {
 
     /// Writes the row of a job with its columns. A running job stays with the node that has its lease.
     pub(crate) async fn put_row(&mut self, row: &JobRow) -> Result<(), StoreError> {
+        self.confirmed.remove(&row.id());
         let sql = "UPDATE jobs SET accept = $2, status = $3, place = $4, fair = $5, due_ms = $6, epoch = $7, \
                    lease_node = CASE $3::text WHEN 'running' THEN lease_node END, cancel_requested = $8, finished_at_ms = $9, \
                    row = $10::text::json, ready_since_ms = CASE WHEN $4::text <> 'ready' THEN NULL \
                    WHEN place = 'ready' THEN ready_since_ms ELSE $11::bigint END WHERE id = $1";
         self.session
-            .execute(
+            .send(
                 sql,
                 &[
                     &row.id().to_string(),

@@ -4,7 +4,7 @@ use crate::domain::event::{Event, StatusPhase};
 use crate::domain::job::{Job, JobSpec};
 use crate::ports::{NewJob, StoreError, SubmitError};
 use crate::store::postgres::jobs::row::{place_name, place_named};
-use crate::store::postgres::session::{Columns, document, sql_number, sql_user};
+use crate::store::postgres::session::{Columns, Params, document, sql_number, sql_user};
 use crate::store::postgres::writer::act::Act;
 use crate::store::rows::conversation::MessagePair;
 use crate::store::rows::job::{JobRow, QueuePlace};
@@ -94,6 +94,7 @@ impl Act<'_> {
         self.effects.metrics.accept();
         self.effects.announcement.has_ready_job |=
             matches!(row.queue_place, QueuePlace::Ready | QueuePlace::Delayed);
+        self.effects.announcement.has_delayed_job |= row.queue_place == QueuePlace::Delayed;
         self.announce_event(id, 1);
         self.shown(row).await
     }
@@ -114,40 +115,40 @@ impl Act<'_> {
                  CASE place WHEN 'ready' THEN 1 + greatest({SERVED}, coalesce((SELECT max(fair) FROM jobs \
                    WHERE place = 'ready' AND user_id = $3 AND priority = $6), 0)) END, \
                  CASE place WHEN 'ready' THEN $2::bigint END, $8, $5, $7, $9, $10, $11, $12, $13, $14, $15::text::json, \
-                 $16::text::json FROM placed ON CONFLICT (id) DO NOTHING RETURNING accept, place, fair), \
+                 $16::text::json FROM placed RETURNING accept, place, fair), \
              event AS (INSERT INTO records (job, seq, sub, body) SELECT $1, 1, 0, $17::text::json FROM job) \
              SELECT accept, place, fair FROM job"
         );
         let job = &row.job;
-        let found = self
-            .session
-            .row(
-                &sql,
-                &[
-                    &job.id.to_string(),
-                    &sql_number(self.now_ms),
-                    &sql_user(job.user),
-                    &place_name(place),
-                    &job.conversation_id.as_ref().map(ToString::to_string),
-                    &i16::from(job.priority.level()),
-                    &job.origin.parent().is_some(),
-                    &row.due_ms().map(sql_number),
-                    &spec.is_stored_completion,
-                    &job.batch.map(|line| line.batch.to_string()),
-                    &job.batch.map(|line| i32::try_from(line.line).unwrap_or(i32::MAX)),
-                    &job.origin.parent().map(|parent| parent.to_string()),
-                    &job.model,
-                    &sql_number(job.created_at_ms),
-                    &row_text,
-                    &spec_text,
-                    &event_text,
-                ],
-            )
-            .await?
-            .ok_or_else(|| StoreError::Corrupt(format!("{} was stored before", job.id)))?;
-        row.accept = found.number(0)?;
-        row.queue_place = place_named(found.column(1)?)?;
-        row.fair = found.optional_number(2)?;
+        let params: Params<'_> = &[
+            &job.id.to_string(),
+            &sql_number(self.now_ms),
+            &sql_user(job.user),
+            &place_name(place),
+            &job.conversation_id.as_ref().map(ToString::to_string),
+            &i16::from(job.priority.level()),
+            &job.origin.parent().is_some(),
+            &row.due_ms().map(sql_number),
+            &spec.is_stored_completion,
+            &job.batch.map(|line| line.batch.to_string()),
+            &job.batch.map(|line| i32::try_from(line.line).unwrap_or(i32::MAX)),
+            &job.origin.parent().map(|parent| parent.to_string()),
+            &job.model,
+            &sql_number(job.created_at_ms),
+            &row_text,
+            &spec_text,
+            &event_text,
+        ];
+        if job.conversation_id.is_none() {
+            // Nobody asks for the numbers that the database gives it before a claim reads them.
+            self.session.send(&sql, params).await?;
+            row.queue_place = place;
+        } else {
+            let found = self.session.one(&sql, params).await?;
+            row.accept = found.number(0)?;
+            row.queue_place = place_named(found.column(1)?)?;
+            row.fair = found.optional_number(2)?;
+        }
         let bytes = sql_number(spec_text.len().saturating_add(event_text.len()));
         self.count_bytes(row.job.user, bytes.saturating_add(ROW_BYTES));
         Ok(())

@@ -59,7 +59,7 @@ impl Act<'_> {
                    VALUES ($1, $2, $3, $4::text::json) ON CONFLICT (id) DO UPDATE \
                    SET user_id = excluded.user_id, directory = excluded.directory, project = excluded.project";
         let (id, user) = (project.id.to_string(), sql_user(project.user));
-        self.session.execute(sql, &[&id, &user, &project.directory, &document(&project)?]).await?;
+        self.session.send(sql, &[&id, &user, &project.directory, &document(&project)?]).await?;
         Ok(project)
     }
 
@@ -81,7 +81,7 @@ impl Act<'_> {
                    INSERT INTO projects (id, user_id, name, directory, created_at_ms, updated_at_ms, project) \
                    VALUES ($1, $2, $3, $4, $5, $6, $7::text::json)";
         self.session
-            .execute(
+            .send(
                 sql,
                 &[
                     &project.id.to_string(),
@@ -121,7 +121,7 @@ impl Act<'_> {
         project.updated_at_ms = self.now_ms;
         let sql = "UPDATE projects SET name = $2, updated_at_ms = $3, project = $4::text::json WHERE id = $1";
         let (id, at_ms) = (id.to_string(), sql_number(project.updated_at_ms));
-        self.session.execute(sql, &[&id, &project.name.as_str(), &at_ms, &document(&project)?]).await?;
+        self.session.send(sql, &[&id, &project.name.as_str(), &at_ms, &document(&project)?]).await?;
         Ok(Some(project))
     }
 
@@ -146,7 +146,7 @@ impl Act<'_> {
     /// Forgets the directory of a removed project.
     pub(crate) async fn finish_project_removal(&mut self, id: ProjectId) -> Result<(), StoreError> {
         let sql = "DELETE FROM pending_directories WHERE id = $1";
-        self.session.execute(sql, &[&id.to_string()]).await?;
+        self.session.send(sql, &[&id.to_string()]).await?;
         Ok(())
     }
 

@@ -81,7 +81,7 @@ impl Act<'_> {
     pub(crate) async fn leave_unreadable(&mut self, ids: &[String]) -> Result<(), StoreError> {
         if !ids.is_empty() {
             let sql = "UPDATE jobs SET retention = $2 WHERE id = ANY($1)";
-            self.session.execute(sql, &[&ids, &UNREADABLE]).await?;
+            self.session.send(sql, &[&ids, &UNREADABLE]).await?;
         }
         Ok(())
     }

@@ -52,7 +52,7 @@ impl Act<'_> {
         let sql = "INSERT INTO settings VALUES ('retention', $1) \
                    ON CONFLICT (key) DO UPDATE SET value = excluded.value";
         let seen = StoredClock { seen_ms: now.wall_ms, distrust_ms };
-        self.session.execute(sql, &[&document(&seen)?]).await?;
+        self.session.send(sql, &[&document(&seen)?]).await?;
         Ok(SweepTurn::Done { has_more })
     }
 

@@ -60,6 +60,7 @@ impl Act<'_> {
                 Err(error) => return Err(error),
             }
         }
+        self.effects.has_changed_schedule = true;
         row::update(&self.session, &round.moved).await?;
         Ok(round.fired)
     }
@@ -113,6 +114,7 @@ impl Act<'_> {
         }
         if schedule.model_tokens.is_some() {
             // The sum of the day reads what the schedules before have counted.
+            self.effects.has_changed_schedule = true;
             row::update(&self.session, &mem::take(&mut round.moved)).await?;
         }
         let ScheduleAdmission::Allowed { remaining_tokens } =
@@ -207,6 +209,7 @@ impl Act<'_> {
                 rearmed.push(schedule);
             }
         }
+        self.effects.has_changed_schedule = true;
         row::update(&self.session, &rearmed).await?;
         Ok(u64::try_from(rearmed.len()).unwrap_or(u64::MAX))
     }

@@ -84,7 +84,7 @@ pub(crate) async fn update(session: &SqlSession<'_>, schedules: &[Schedule]) -> 
                $7::bigint[], $8::bigint[], $9::text[]) AS u(id, next_run_ms, armed_at_ms, is_paused, runs, \
                last_job, model_day, model_tokens, schedule) WHERE schedules.id = u.id";
     session
-        .execute(
+        .send(
             sql,
             &[
                 &columns.id,
@@ -108,6 +108,6 @@ pub(crate) async fn disarm(session: &SqlSession<'_>, unreadable: &[ScheduleId]) 
         return Ok(());
     }
     let ids: Vec<String> = unreadable.iter().map(ToString::to_string).collect();
-    session.execute("UPDATE schedules SET next_run_ms = NULL WHERE id = ANY($1)", &[&ids]).await?;
+    session.send("UPDATE schedules SET next_run_ms = NULL WHERE id = ANY($1)", &[&ids]).await?;
     Ok(())
 }

@@ -31,6 +31,7 @@ impl Act<'_> {
         if schedule.model_tokens.is_some() && counted.number(1)? >= limit {
             return Err(ScheduleError::ModelSchedulesFull { limit });
         }
+        self.effects.has_changed_schedule = true;
         let Some(bytes) = row::insert(&self.session, schedule, order).await? else {
             return Err(StoreError::Corrupt(format!("{id} was stored before")).into());
         };
@@ -62,6 +63,7 @@ impl Act<'_> {
         let Some(found) = found else { return Ok(false) };
         let mut schedule: Schedule = found.document(0)?;
         if schedule.set_paused(is_paused, self.now_ms) {
+            self.effects.has_changed_schedule = true;
             row::update(&self.session, slice::from_ref(&schedule)).await?;
         }
         Ok(true)
@@ -87,6 +89,7 @@ impl Act<'_> {
         let new = scheduled_job(fresh, &schedule, order, (remaining_tokens, self.now_ms));
         let job = self.submit_jobs(slice::from_ref(&new)).await?.pop();
         schedule.run_now(fresh, self.now_ms);
+        self.effects.has_changed_schedule = true;
         row::update(&self.session, slice::from_ref(&schedule)).await?;
         Ok(job)
     }

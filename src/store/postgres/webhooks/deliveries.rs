@@ -106,7 +106,7 @@ impl Act<'_> {
              taken_until = CASE WHEN {stays} THEN taken_until END WHERE id = $1"
         );
         self.session
-            .execute(
+            .send(
                 &sql,
                 &[
                     &delivery.id.to_string(),

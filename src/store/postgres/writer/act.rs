@@ -6,6 +6,7 @@ use crate::domain::id::{BatchId, JobId, UserId};
 use crate::domain::usage::Usage;
 use crate::ports::{Fence, Lease, LeaseError, StoreError};
 use crate::store::limits::StoreLimits;
+use crate::store::postgres::node::HELD;
 use crate::store::postgres::session::{Columns, Params, SqlSession, document, sql_number, sql_user};
 use crate::store::postgres::shared::PostgresShared;
 use crate::store::postgres::writer::effects::CommitEffects;
@@ -27,6 +28,10 @@ pub(crate) struct Act<'t> {
     records: Vec<(JobId, PlacedRecord)>,
     /// Rows that the flush updates.
     rows: BTreeMap<String, JobRow>,
+    /// Rows of jobs that have ended, with their outputs, as JSON: see [`Act::write_ended`].
+    pub(crate) ended: Vec<(JobRow, Option<String>)>,
+    /// Rows that were read and locked ahead of the acts that end their leases.
+    pub(crate) confirmed: HashMap<JobId, ConfirmedLease>,
     /// Changes of the bytes that users keep.
     bytes: BTreeMap<UserId, i64>,
     /// Usage to add by user, slot and model: [`crate::store::postgres::accounts`].
@@ -37,6 +42,14 @@ pub(crate) struct Act<'t> {
     pub(crate) next_due_ms: Option<u64>,
     /// Whether a claim has looked at the queue.
     pub(crate) has_looked: bool,
+}
+
+/// What others may have changed of a job that this node leases.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ConfirmedLease {
+    pub(crate) epoch: u64,
+    pub(crate) is_cancelled: bool,
+    pub(crate) accept: u64,
 }
 
 /// Where usage is added: a user's day, or hour, and a model. Ordered, so that transactions lock rows in the
@@ -77,6 +90,8 @@ impl<'t> Act<'t> {
             changed: HashMap::new(),
             records: Vec::new(),
             rows: BTreeMap::new(),
+            ended: Vec::new(),
+            confirmed: HashMap::new(),
             bytes: BTreeMap::new(),
             usage: BTreeMap::new(),
             ended_lines: BTreeMap::new(),
@@ -159,14 +174,12 @@ impl<'t> Act<'t> {
     pub(crate) async fn flush(&mut self) -> Result<(), StoreError> {
         self.insert_records().await?;
         self.update_rows().await?;
+        self.write_ended().await?;
         self.add_usage().await
     }
 
-    /// Writes everything, checks that this node has its lease, announces the changes, and ends the act.
-    pub(crate) async fn finish(
-        mut self,
-        leases: Vec<Lease>,
-    ) -> Result<(SqlSession<'t>, CommitOutcome), StoreError> {
+    /// Writes everything, checks that this node has its lease, and announces the changes. The commit follows.
+    pub(crate) async fn finish(&mut self, leases: Vec<Lease>) -> Result<CommitOutcome, StoreError> {
         let mut changed = std::mem::take(&mut self.changed);
         for (job, leased) in &mut changed {
             if let Some(leased) = leased {
@@ -177,25 +190,28 @@ impl<'t> Act<'t> {
         for (user, change) in std::mem::take(&mut self.bytes) {
             let sql = "INSERT INTO stored_bytes AS s VALUES ($1, greatest($2::bigint, 0)) \
                        ON CONFLICT (user_id) DO UPDATE SET bytes = greatest(s.bytes + $2::bigint, 0)";
-            self.session.execute(sql, &[&sql_user(user), &change]).await?;
+            self.session.send(sql, &[&sql_user(user), &change]).await?;
         }
-        if !changed.is_empty() {
-            self.shared.node.check(&self.session).await?;
-        }
-        let announcement = self.effects.announcement.encode(self.shared.node.id());
-        let transaction = match &announcement {
-            Some(payload) => {
-                let sql = "SELECT pg_current_xact_id_if_assigned()::text, pg_notify($1, $2)::text";
-                self.session.one(sql, &[&self.shared.channel, payload]).await?
-            }
-            None => self.session.one("SELECT pg_current_xact_id_if_assigned()::text", &[]).await?,
-        };
-        let transaction = transaction.column(0)?;
-        let Self { session, effects, next_due_ms, has_looked, .. } = self;
-        Ok((
-            session,
-            CommitOutcome { changed, effects, leases, next_due_ms, has_looked, transaction, own_hints: 0 },
-        ))
+        let transaction = self.check_and_announce(!changed.is_empty()).await?;
+        let (next_due_ms, has_looked) = (self.next_due_ms, self.has_looked);
+        let effects = std::mem::take(&mut self.effects);
+        Ok(CommitOutcome { changed, effects, leases, next_due_ms, has_looked, transaction, own_hints: 0 })
+    }
+
+    /// The last statement before the commit: one round trip. Returns the number of the transaction, if it
+    /// wrote anything.
+    async fn check_and_announce(&self, is_under_lease: bool) -> Result<Option<String>, StoreError> {
+        let node = &self.shared.node;
+        let payload = self.effects.announcement.encode(node.id());
+        // If the lease is lost, the transaction is not committed, and nothing is announced.
+        let sql = format!(
+            "WITH held AS ({HELD}) SELECT pg_current_xact_id_if_assigned()::text, NOT $2 OR EXISTS (SELECT FROM held), \
+             CASE WHEN $4::text IS NOT NULL THEN pg_notify($3, $4)::text END"
+        );
+        let params: Params<'_> = &[&node.id(), &is_under_lease, &self.shared.channel, &payload];
+        let found = self.session.one(&sql, params).await?;
+        node.noted(found.column(1)?)?;
+        found.column(0)
     }
 
     async fn insert_records(&mut self) -> Result<(), StoreError> {
@@ -218,6 +234,9 @@ impl<'t> Act<'t> {
                    SELECT user_id, sum(bytes)::bigint FROM new JOIN jobs ON jobs.id = new.job WHERE $6 GROUP BY user_id";
         let counts = self.limits.has_quotas;
         let params: Params<'_> = &[&columns.0, &columns.1, &columns.2, &columns.3, &columns.4, &counts];
+        if !counts {
+            return self.session.send(sql, params).await;
+        }
         for row in self.session.rows(sql, params).await? {
             self.count_bytes(row.user(0)?, row.column(1)?);
         }
@@ -233,8 +252,7 @@ impl<'t> Act<'t> {
         let documents: Vec<String> = rows.values().map(document).collect::<Result<_, _>>()?;
         let sql = "UPDATE jobs SET row = u.row::json FROM unnest($1::text[], $2::text[]) AS u(id, row) \
                    WHERE jobs.id = u.id";
-        self.session.execute(sql, &[&ids, &documents]).await?;
-        Ok(())
+        self.session.send(sql, &[&ids, &documents]).await
     }
 }
 

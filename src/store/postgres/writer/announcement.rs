@@ -19,9 +19,12 @@ pub(crate) struct Announcement {
     /// Running jobs to cancel.
     #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "c")]
     pub(crate) cancelled: Vec<JobId>,
-    /// A job became ready, or has a new start time.
+    /// A job became ready, or will be.
     #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "q")]
     pub(crate) has_ready_job: bool,
+    /// A job has a new start time, or waits until one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "t")]
+    pub(crate) has_delayed_job: bool,
     /// A delivery became due.
     #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "d")]
     pub(crate) has_due_delivery: bool,
@@ -47,7 +50,13 @@ impl Announcement {
 
     /// Changes that nobody has named: whoever waits looks.
     pub(crate) fn everything() -> Self {
-        Self { is_everything: true, has_ready_job: true, has_due_delivery: true, ..Self::default() }
+        Self {
+            is_everything: true,
+            has_ready_job: true,
+            has_delayed_job: true,
+            has_due_delivery: true,
+            ..Self::default()
+        }
     }
 
     /// Reads a payload; `None` if it is of another kind.

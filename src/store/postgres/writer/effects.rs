@@ -13,6 +13,8 @@ pub(crate) struct CommitEffects {
     pub(crate) removed_jobs: Vec<(UserId, JobId)>,
     /// Metrics of the group.
     pub(crate) metrics: CommitMetrics,
+    /// A schedule has a new next run.
+    pub(crate) has_changed_schedule: bool,
     /// Accepted jobs minus ended ones.
     pub(crate) unfinished: i64,
 }

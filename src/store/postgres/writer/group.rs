@@ -1,10 +1,12 @@
 //! Runs a group of writes in one transaction, and finds out what became of a commit without a reply.
 
+use crate::domain::id::JobId;
 use crate::ports::{Lease, Measurement, StoreError};
+use crate::store::postgres::pool::Connections;
 use crate::store::postgres::session::{Columns, SqlFault, SqlSession};
 use crate::store::postgres::shared::PostgresShared;
 use crate::store::postgres::writer::act::{Act, CommitOutcome};
-use crate::store::postgres::writer::write::QueuedWrite;
+use crate::store::postgres::writer::write::{QueuedWrite, WriteScope};
 
 /// Why a group was not committed.
 #[derive(Debug)]
@@ -22,46 +24,31 @@ pub(crate) struct GroupClaims {
     pub(crate) may_have_work: bool,
 }
 
+/// Two nodes may lock what their groups touch in different orders. The group that waits gives way long before
+/// the database would notice the deadlock. A single write waits as long as it takes.
+const GROUP_LOCK_TIMEOUT_MS: u64 = 100;
+
 /// Runs the writes, and serves the claims, in one transaction.
 pub(crate) async fn run_group(
     shared: &PostgresShared,
+    connections: &Connections,
     writes: &mut [Box<dyn QueuedWrite>],
     claims: GroupClaims,
 ) -> Result<CommitOutcome, GroupFailure> {
-    let unreachable = || GroupFailure { error: StoreError::Unreachable, fault: SqlFault::Connection };
-    let mut client = shared.connections.pool.get().await.map_err(|_| unreachable())?;
-    let transaction = client
-        .transaction()
-        .await
-        .map_err(|error| GroupFailure { fault: SqlFault::of(&error), error: StoreError::Unreachable })?;
-    let session = SqlSession::of_transaction(transaction);
-    if writes.len() > 1 {
-        // Two nodes may lock what their groups touch in different orders. The group that waits gives way long
-        // before the database would notice the deadlock.
-        let sql = "SELECT set_config('lock_timeout', '100ms', true)";
-        session.row(sql, &[]).await.map_err(|error| failure(error, session.fault()))?;
-    }
-    let mut act = Act::new(session, shared);
-    let outcome = apply(&mut act, writes, claims).await;
-    let leases = match outcome {
-        Ok(leases) => leases,
+    let unreachable = |_| GroupFailure { error: StoreError::Unreachable, fault: SqlFault::Connection };
+    let client = connections.pool.get().await.map_err(unreachable)?;
+    let lock_timeout_ms = if writes.len() > 1 { GROUP_LOCK_TIMEOUT_MS } else { 0 };
+    let mut act = Act::new(SqlSession::begin(&client, lock_timeout_ms).await, shared);
+    let written = async {
+        let leases = apply(&mut act, writes, claims).await?;
+        act.finish(leases).await
+    };
+    let outcome = match written.await {
+        Ok(outcome) => outcome,
         Err(error) => return Err(failure(error, act.session.fault())),
     };
-    let (session, outcome) = match act.finish(leases).await {
-        Ok(finished) => finished,
-        Err(error) => {
-            let fault = match &error {
-                StoreError::Busy => SqlFault::Conflict,
-                // A node whose lease has ended tries again until it has a new one; then it finds no leases.
-                StoreError::Unreachable => SqlFault::Connection,
-                _ => SqlFault::Statement,
-            };
-            return Err(GroupFailure { error, fault });
-        }
-    };
-    let Some(transaction) = session.into_transaction() else { return Err(unreachable()) };
     let began_us = shared.clock.monotonic_us();
-    match transaction.commit().await {
+    match act.session.commit().await {
         Ok(()) => {
             if let Some(meter) = shared.meter.get().filter(|_| outcome.transaction.is_some()) {
                 let took_us = shared.clock.monotonic_us().saturating_sub(began_us);
@@ -69,13 +56,12 @@ pub(crate) async fn run_group(
             }
             Ok(outcome)
         }
-        Err(error) => {
-            drop(client);
-            match (SqlFault::of(&error), &outcome.transaction) {
-                (SqlFault::Connection, Some(number)) if is_committed(shared, number).await? => Ok(outcome),
-                (fault, _) => Err(GroupFailure { error: StoreError::Unreachable, fault }),
+        Err(error) => match (SqlFault::of(&error), &outcome.transaction) {
+            (SqlFault::Connection, Some(number)) if is_committed(shared, connections, number).await? => {
+                Ok(outcome)
             }
-        }
+            (fault, _) => Err(GroupFailure { error: StoreError::Unreachable, fault }),
+        },
     }
 }
 
@@ -84,9 +70,19 @@ async fn apply(
     writes: &mut [Box<dyn QueuedWrite>],
     claims: GroupClaims,
 ) -> Result<Vec<Lease>, StoreError> {
+    let ending = writes.iter().filter_map(|write| match write.options().scope {
+        WriteScope::EndsLease(job) => Some(job),
+        WriteScope::Any | WriteScope::Alone => None,
+    });
+    let ending: Vec<JobId> = ending.collect();
+    act.confirm_ahead(&ending).await?;
     for write in writes {
+        if write.options().scope == WriteScope::Any {
+            act.write_ended().await?;
+        }
         write.apply(act).await?;
     }
+    act.write_ended().await?;
     act.settle_line_ends().await?;
     let is_worth_a_look = claims.may_have_work || act.effects.announcement.has_ready_job;
     if claims.wanted == 0 || !is_worth_a_look {
@@ -100,16 +96,25 @@ async fn apply(
 }
 
 fn failure(error: StoreError, fault: Option<SqlFault>) -> GroupFailure {
-    GroupFailure { error, fault: fault.unwrap_or(SqlFault::Statement) }
+    let fault = fault.unwrap_or(match error {
+        // A node whose lease has ended tries again until it has a new one; then it finds no leases.
+        StoreError::Unreachable => SqlFault::Connection,
+        _ => SqlFault::Statement,
+    });
+    GroupFailure { error, fault }
 }
 
 /// Whether a transaction was committed whose reply was lost. Asks until the database answers: neither "yes"
 /// nor "no" may be guessed.
-async fn is_committed(shared: &PostgresShared, number: &str) -> Result<bool, GroupFailure> {
+async fn is_committed(
+    shared: &PostgresShared,
+    connections: &Connections,
+    number: &str,
+) -> Result<bool, GroupFailure> {
     let lost = || GroupFailure { error: StoreError::Unreachable, fault: SqlFault::InDoubt };
     let deadline = tokio::time::Instant::now() + shared.database.lease;
     loop {
-        if let Ok(client) = shared.connections.pool.get().await {
+        if let Ok(client) = connections.pool.get().await {
             let session = SqlSession::of_client(&client);
             let found = session.one("SELECT pg_xact_status($1::text::xid8)", &[&number]).await;
             match found.and_then(|row| row.column::<Option<String>>(0)).as_ref().map(Option::as_deref) {

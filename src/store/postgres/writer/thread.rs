@@ -2,7 +2,8 @@
 //! claims at their ends; others run one write at a time.
 
 use crate::ports::{CancelToken, StoreError, Urgency};
-use crate::store::postgres::session::SqlFault;
+use crate::store::postgres::pool::Connections;
+use crate::store::postgres::session::{Columns, SqlFault, SqlSession};
 use crate::store::postgres::shared::PostgresShared;
 use crate::store::postgres::writer::act::CommitOutcome;
 use crate::store::postgres::writer::group::{GroupClaims, GroupFailure, run_group};
@@ -48,6 +49,8 @@ enum GroupResult {
 /// The thread of the writes of jobs.
 pub(crate) struct JobWriter {
     pub(crate) shared: Arc<PostgresShared>,
+    /// Its own: a thread that waits for another's replies wakes twice for each.
+    pub(crate) connections: Connections,
     /// When the last group ended, on the scale of the monotonic clock.
     pub(crate) last_commit_ms: u64,
     /// Writes that wait for a database that is away.
@@ -63,7 +66,7 @@ impl JobWriter {
             let first = match requests.recv_timeout(pause) {
                 Ok(request) => Some(request),
                 Err(RecvTimeoutError::Timeout) => {
-                    self.shared.hint_ready();
+                    self.look();
                     None
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -73,6 +76,25 @@ impl JobWriter {
             self.serve(writes);
         }
         self.shared.claims.close();
+    }
+
+    /// Looks at the queue without a hint, in one statement: most looks find nothing.
+    fn look(&self) {
+        let sql = "SELECT EXISTS (SELECT FROM jobs WHERE place = 'ready'), min(due_ms) FROM jobs WHERE place = 'delayed'";
+        let shared = &self.shared;
+        let hints = shared.ready_hints.load(Ordering::SeqCst);
+        let looking = self.connections.wait(async {
+            let client = self.connections.pool.get().await.map_err(|_| StoreError::Unreachable)?;
+            let found = SqlSession::of_client(&client).one(sql, &[]).await?;
+            Ok::<_, StoreError>((found.column::<bool>(0)?, found.optional_number(1)?))
+        });
+        let is_due = |due_ms: Option<u64>| due_ms.is_some_and(|due_ms| due_ms <= shared.now_ms());
+        match looking {
+            Ok((false, due_ms)) if !is_due(due_ms) => shared.publish_look(0, due_ms, hints),
+            Ok(_) => shared.hint_ready(),
+            // The next look may find the database again.
+            Err(error) => tracing::debug!(%error, "cannot look at the queue"),
+        }
     }
 
     /// Time until a delayed job is due, or until a look without a hint.
@@ -130,7 +152,7 @@ impl JobWriter {
             return;
         }
         let wanted = GroupClaims { wanted: claims.len(), may_have_work };
-        match commit(&self.shared, writes, wanted) {
+        match commit((&self.shared, &self.connections), writes, wanted) {
             GroupResult::Committed(outcome) => self.settle_claims(claims, *outcome, hints),
             GroupResult::Failed => self.shared.claims.put_back(claims, true),
             GroupResult::Away(writes) => {
@@ -146,11 +168,7 @@ impl JobWriter {
         if has_looked {
             // The claims have seen what this transaction made ready.
             let expected = hints.wrapping_add(own_hints);
-            self.shared.publish_queue(u64::from(leases.len() == claims.len()), next_due_ms);
-            // Published first, read second: a hint in between is not overwritten.
-            if self.shared.ready_hints.load(Ordering::SeqCst) != expected {
-                self.shared.publish_queue(1, next_due_ms);
-            }
+            self.shared.publish_look(u64::from(leases.len() == claims.len()), next_due_ms, expected);
         }
         self.shared.claims.resolve(claims, leases);
     }
@@ -168,13 +186,14 @@ impl OtherWriter {
             // Before the next write leaves the queue: see `PostgresStore::wait_for_other_writes`.
             let running = self.0.other_writes.read().unwrap_or_else(PoisonError::into_inner);
             drop(queue);
-            let mut result = commit(&self.0, vec![write], GroupClaims::default());
+            let place = (&*self.0, &self.0.connections);
+            let mut result = commit(place, vec![write], GroupClaims::default());
             while let GroupResult::Away(writes) = result {
                 if writes.is_empty() {
                     break;
                 }
                 self.0.clock.sleep(&CancelToken::new(Arc::clone(&self.0.clock)), RETRY_AFTER);
-                result = commit(&self.0, writes, GroupClaims::default());
+                result = commit(place, writes, GroupClaims::default());
             }
             drop(running);
         }
@@ -184,13 +203,13 @@ impl OtherWriter {
 /// Commits the writes and settles them. A group that fails at a statement is taken apart: its writes run one
 /// by one, so that only those at fault fail.
 fn commit(
-    shared: &Arc<PostgresShared>,
+    (shared, connections): (&PostgresShared, &Connections),
     mut writes: Vec<Box<dyn QueuedWrite>>,
     claims: GroupClaims,
 ) -> GroupResult {
     for _ in 0..CONFLICTS {
         let GroupFailure { error, fault } =
-            match shared.connections.wait(run_group(shared, &mut writes, claims)) {
+            match connections.wait(run_group(shared, connections, &mut writes, claims)) {
                 Ok(outcome) => return GroupResult::Committed(Box::new(settle(shared, writes, outcome))),
                 Err(failure) => failure,
             };
@@ -199,7 +218,9 @@ fn commit(
         }
         match fault {
             // One by one they wait for the other transaction; a group gives way at once.
-            SqlFault::Conflict if writes.len() > 1 => return take_apart(shared, writes, &error),
+            SqlFault::Conflict if writes.len() > 1 => {
+                return take_apart((shared, connections), writes, &error);
+            }
             SqlFault::Conflict => {}
             SqlFault::InDoubt => {
                 shared.node.lose();
@@ -208,10 +229,10 @@ fn commit(
                 return GroupResult::Failed;
             }
             SqlFault::Connection => return GroupResult::Away(fail_impatient(shared, writes, &error)),
-            SqlFault::Statement => return take_apart(shared, writes, &error),
+            SqlFault::Statement => return take_apart((shared, connections), writes, &error),
         }
     }
-    take_apart(shared, writes, &StoreError::Busy)
+    take_apart((shared, connections), writes, &StoreError::Busy)
 }
 
 fn settle(
@@ -247,6 +268,8 @@ fn fail_impatient(
     for mut write in writes {
         let away_ms = now_ms.saturating_sub(write.away_since(now_ms));
         let waits = write.options().is_patient || Duration::from_millis(away_ms) < PATIENCE;
+        // Jobs whose last writes are lost are taken over, by this node or by another.
+        let waits = waits && !shared.is_closing();
         if waits { patient.push(write) } else { impatient.push(write) }
     }
     fail(impatient, error);
@@ -260,7 +283,7 @@ fn fail(writes: Vec<Box<dyn QueuedWrite>>, error: &StoreError) {
 }
 
 fn take_apart(
-    shared: &Arc<PostgresShared>,
+    place: (&PostgresShared, &Connections),
     writes: Vec<Box<dyn QueuedWrite>>,
     error: &StoreError,
 ) -> GroupResult {
@@ -270,7 +293,7 @@ fn take_apart(
     }
     let mut away = Vec::new();
     for write in writes {
-        match commit(shared, vec![write], GroupClaims::default()) {
+        match commit(place, vec![write], GroupClaims::default()) {
             GroupResult::Committed(_) | GroupResult::Failed => {}
             GroupResult::Away(writes) => away.extend(writes),
         }

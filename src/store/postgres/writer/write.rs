@@ -1,5 +1,6 @@
 //! A queued write: its change, its weight, and the ticket that it resolves.
 
+use crate::domain::id::JobId;
 use crate::ports::{StoreError, Ticket, Urgency};
 use crate::store::port_error::PortError;
 use crate::store::postgres::writer::act::Act;
@@ -16,11 +17,24 @@ pub(crate) struct WriteOptions {
     pub(crate) urgency: Urgency,
     /// Whether it waits for a database that is away; others fail soon.
     pub(crate) is_patient: bool,
+    /// What it has to do with other writes of its group.
+    pub(crate) scope: WriteScope,
+}
+
+/// What a write has to do with other writes of its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WriteScope {
+    /// It reads what others have written.
+    Any,
+    /// It reads nothing that others of its group may have changed.
+    Alone,
+    /// The same, and it ends the lease of this job.
+    EndsLease(JobId),
 }
 
 impl Default for WriteOptions {
     fn default() -> Self {
-        Self { weight: BASE_WEIGHT, urgency: Urgency::Now, is_patient: false }
+        Self { weight: BASE_WEIGHT, urgency: Urgency::Now, is_patient: false, scope: WriteScope::Any }
     }
 }
 
@@ -28,6 +42,11 @@ impl WriteOptions {
     /// A write with so many bytes of text.
     pub(crate) fn weighing(bytes: usize) -> Self {
         Self { weight: bytes.saturating_add(BASE_WEIGHT), ..Self::default() }
+    }
+
+    /// The same with another scope.
+    pub(crate) fn scoped(self, scope: WriteScope) -> Self {
+        Self { scope, ..self }
     }
 
     /// The same for a worker.
