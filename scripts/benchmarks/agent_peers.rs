@@ -98,13 +98,7 @@ pub(crate) fn measure_enqueue(run: &mut Benchmark) {
 /// Measures turns and runs a second.
 pub(crate) fn measure_turns(run: &mut Benchmark) {
     let text = completion(&json!({"role": "assistant", "content": ANSWER}), "stop");
-    let function = json!({"name": "calculator", "arguments": "{\"expression\":\"17*23\"}"});
-    let calls = json!([{"id": "call_1", "type": "function", "function": function}]);
-    let call = completion(&json!({"role": "assistant", "content": null, "tool_calls": calls}), "tool_calls");
-    let (plain, with_call) = (Provider::start(&text, &text), Provider::start(&call, &text));
-    let messages = json!([{"role": "user", "content": "What is 17*23?"}]);
-    let graph_run =
-        json!({"assistant_id": "agent", "on_completion": "keep", "input": {"messages": messages}});
+    let (plain, with_call) = (Provider::start(&text, &text), model_with_call());
     for (key, peer, provider, span, request) in [
         ("turns.jobs.zeroclaw", &ZEROCLAW, &plain, SPAN, plain_turn()),
         (
@@ -114,18 +108,32 @@ pub(crate) fn measure_turns(run: &mut Benchmark) {
             SLOW_SPAN,
             Request::new("/bench/agent", json!({"input": "What is 17*23?"}), ANSWER),
         ),
-        (
-            "turns.jobs.langgraph",
-            &LANGGRAPH,
-            &with_call,
-            SLOW_SPAN,
-            Request::new("/runs/wait", graph_run, "\"content\":\"391\""),
-        ),
     ] {
         let work = RunningPeer::start(&mut run.results, peer, &provider.url)
             .and_then(|running| request.work(&running, span));
         run.results.record_rate_or_skip(key, work);
     }
+    measure_graph_runs(run, "turns.jobs.langgraph");
+}
+
+/// Measures `LangGraph`'s runs a second.
+pub(crate) fn measure_graph_runs(run: &mut Benchmark, key: &str) {
+    let messages = json!([{"role": "user", "content": "What is 17*23?"}]);
+    let body = json!({"assistant_id": "agent", "on_completion": "keep", "input": {"messages": messages}});
+    let request = Request::new("/runs/wait", body, "\"content\":\"391\"");
+    let provider = model_with_call();
+    let work = RunningPeer::start(&mut run.results, &LANGGRAPH, &provider.url)
+        .and_then(|running| request.work(&running, SLOW_SPAN));
+    run.results.record_rate_or_skip(key, work);
+}
+
+/// A model for clients that do not ask for streams: one call of a calculator, then an answer.
+pub(crate) fn model_with_call() -> Provider {
+    let function = json!({"name": "calculator", "arguments": "{\"expression\":\"17*23\"}"});
+    let calls = json!([{"id": "call_1", "type": "function", "function": function}]);
+    let call = completion(&json!({"role": "assistant", "content": null, "tool_calls": calls}), "tool_calls");
+    let text = completion(&json!({"role": "assistant", "content": ANSWER}), "stop");
+    Provider::start(&call, &text)
 }
 
 /// Measures plain turns of one client, one after the other.

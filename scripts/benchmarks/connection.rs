@@ -53,14 +53,18 @@ impl Connection {
 
     /// Reads lines until one starts with this prefix.
     pub(crate) fn read_until(&mut self, prefix: &str) {
-        let mut line = String::new();
-        while !line.starts_with(prefix) {
-            line.clear();
-            assert!(
-                self.reader.read_line(&mut line).expect("a line") > 0,
-                "the stream ended before '{prefix}'"
-            );
+        while let line = self.read_line()
+            && !line.starts_with(prefix)
+        {
+            assert!(!line.is_empty(), "the stream ended before '{prefix}'");
         }
+    }
+
+    /// Reads a line with its end. It is empty at the end of the stream.
+    pub(crate) fn read_line(&mut self) -> String {
+        let mut line = String::new();
+        self.reader.read_line(&mut line).expect("a line");
+        line
     }
 
     /// Reads the response of the oldest request that has none yet.

@@ -18,8 +18,10 @@ mod upstream;
 mod agent_peers;
 mod bare_program;
 mod batch;
+mod cluster;
 mod compare;
 mod connection;
+mod database;
 mod enqueue;
 mod figures;
 mod first_token;
@@ -66,7 +68,7 @@ pub(crate) struct Benchmark {
 type MeasureGroup = fn(&mut Benchmark);
 
 /// All groups of figures by name. The disk comes first, because goals use it.
-const GROUPS: [(&str, MeasureGroup); 12] = [
+const GROUPS: [(&str, MeasureGroup); 13] = [
     ("disk", start::measure_disk),
     ("size", start::measure_size),
     ("start", start::measure),
@@ -79,6 +81,7 @@ const GROUPS: [(&str, MeasureGroup); 12] = [
     ("sandbox", sandbox::measure),
     ("tools", turns::measure_tool_calls),
     ("restart", restart::measure),
+    ("cluster", cluster::measure),
 ];
 
 /// Measures the project's figures on this machine.

@@ -97,22 +97,26 @@ pub(crate) fn measure_start(results: &mut Results, peer: &HttpPeer) {
 
 /// Runs a script that measures by itself, and records its number.
 pub(crate) fn measure_with_script(results: &mut Results, name: &str, key: &str) {
-    let value = numbers(results, name).map(|(value, _)| value);
+    let value = numbers(results, name, &[]).map(|(value, _)| value);
     results.record_or_skip(key, value);
 }
 
 /// The same for a rate with the processor time behind it.
 pub(crate) fn measure_rate_with_script(results: &mut Results, name: &str, key: &str) {
-    let rate = numbers(results, name).and_then(|(per_second, cores)| {
-        let cores = cores.ok_or("its script printed no processor time")?;
-        Ok(Work { per_second, cores })
-    });
+    let rate = rate_of_script(results, name, &[]);
     results.record_rate_or_skip(key, rate);
 }
 
+/// The rate that a script measures, with the processor time behind it.
+pub(crate) fn rate_of_script(results: &mut Results, name: &str, arguments: &[&str]) -> Result<Work, String> {
+    let (per_second, cores) = numbers(results, name, arguments)?;
+    let cores = cores.ok_or("its script printed no processor time")?;
+    Ok(Work { per_second, cores })
+}
+
 /// The value that a script prints, and the number after it.
-fn numbers(results: &mut Results, name: &str) -> Result<(f64, Option<f64>), String> {
-    let text = run_script(results, name, "value ")?;
+fn numbers(results: &mut Results, name: &str, arguments: &[&str]) -> Result<(f64, Option<f64>), String> {
+    let text = run_script(results, name, arguments, "value ")?;
     let mut numbers = text.split(' ').map(str::parse::<f64>);
     match (numbers.next(), numbers.next().transpose()) {
         (Some(Ok(value)), Ok(second)) => Ok((value, second)),
@@ -122,11 +126,14 @@ fn numbers(results: &mut Results, name: &str) -> Result<(f64, Option<f64>), Stri
 
 /// Runs a script that finds a program, and returns its path.
 pub(crate) fn find_program(results: &mut Results, name: &str) -> Result<String, String> {
-    run_script(results, name, "path ")
+    run_script(results, name, &[], "path ")
 }
 
-fn run_script(results: &mut Results, name: &str, prefix: &str) -> Result<String, String> {
-    let run = script(name)?.output().map_err(|error| format!("its script does not start: {error}"))?;
+fn run_script(results: &mut Results, name: &str, arguments: &[&str], prefix: &str) -> Result<String, String> {
+    let run = script(name)?
+        .args(arguments)
+        .output()
+        .map_err(|error| format!("its script does not start: {error}"))?;
     read_result(results, run.stdout.as_slice(), prefix)
 }
 

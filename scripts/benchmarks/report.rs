@@ -13,6 +13,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
     ("Event streams", &["streams"]),
     ("Sandbox", &["sandbox", "tools"]),
     ("A store with 100,000 queued jobs", &["restart"]),
+    ("Many nodes on PostgreSQL", &["cluster"]),
 ];
 
 const INTRODUCTION: &str = "\
@@ -21,6 +22,7 @@ const INTRODUCTION: &str = "\
 `scripts/bench --peers` measures these figures in one run and writes this file. Do not edit it.
 
 - All programs ran on one machine, one after the other. Clients and scripted providers used the same cores.
+  Only the nodes of a cluster and their database ran at the same time.
 - \"Better by\" compares NanoClaw with a peer in the same run. Above 1 ×, NanoClaw is better; below 1 ×, the
   peer is. This holds for rates, times and sizes alike.
 - Goals are our own targets for a machine with two cores. p50 is the median, p99 the 99th percentile.

@@ -211,7 +211,12 @@ impl Results {
     /// The goals as text, with the measured disk time where a goal adds it.
     fn format_goals(&self, figure: &Figure) -> String {
         let sign = if figure.unit.is_larger_better() { '≥' } else { '≤' };
-        let format_goal = |goal: &Goal| match *goal {
+        let format_goal = |goal: &Goal| self.format_goal(figure, sign, goal);
+        figure.goals.iter().map(format_goal).collect::<Vec<_>>().join(", ")
+    }
+
+    fn format_goal(&self, figure: &Figure, sign: char, goal: &Goal) -> String {
+        match *goal {
             Goal::AtMost(bound) | Goal::AtLeast(bound) => {
                 format!("{sign} {}", figure.unit.format_goal(bound))
             }
@@ -221,16 +226,23 @@ impl Results {
                 sum.map_or(text.clone(), |sum| format!("{text} = {sum}"))
             }
             Goal::Times { factor, peer, .. } => format!("{sign} {} × {peer}", format_ratio(factor)),
-        };
-        figure.goals.iter().map(format_goal).collect::<Vec<_>>().join(", ")
+            Goal::AnyOf(goals) => {
+                let goals = goals.iter().map(|goal| self.format_goal(figure, sign, goal));
+                goals.collect::<Vec<_>>().join(" or ")
+            }
+        }
     }
 
     /// Whether all goals are met that have something to compare with. `None`: there is none.
     fn is_met(&self, figure: &Figure) -> Option<bool> {
         let value = self.value(figure.key)?;
-        let met: Vec<bool> =
-            figure.goals.iter().filter_map(|goal| self.meets(figure, value, *goal)).collect();
+        let met: Vec<bool> = self.met(figure, value, figure.goals);
         (!met.is_empty()).then(|| met.iter().all(|is_met| *is_met))
+    }
+
+    /// Whether the value meets each of the goals that have something to compare with.
+    fn met(&self, figure: &Figure, value: f64, goals: &[Goal]) -> Vec<bool> {
+        goals.iter().filter_map(|goal| self.meets(figure, value, *goal)).collect()
     }
 
     fn meets(&self, figure: &Figure, value: f64, goal: Goal) -> Option<bool> {
@@ -241,6 +253,10 @@ impl Results {
             Goal::Times { factor, key, .. } => {
                 let bound = factor * self.value(key)?;
                 Some(if figure.unit.is_larger_better() { value >= bound } else { value <= bound })
+            }
+            Goal::AnyOf(goals) => {
+                let met = self.met(figure, value, goals);
+                (!met.is_empty()).then(|| met.contains(&true))
             }
         }
     }
@@ -277,6 +293,7 @@ fn format_outcome(figure: &Figure, outcome: &Outcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::times;
 
     #[test]
     fn a_goal_of_ratios_must_hold_for_every_measured_peer() {
@@ -335,6 +352,21 @@ mod tests {
         assert_eq!(results.format_goals(&figure), "≥ 10/s, ≥ 2 × bare");
         results.record("enqueue.64.bare", 16.0);
         assert_eq!(results.is_met(&figure), Some(false));
+    }
+
+    #[test]
+    fn one_of_the_goals_that_stand_for_each_other_is_enough() {
+        const GOALS: &[Goal] =
+            &[times(5.0, "BullMQ", "enqueue.64.bullmq"), times(2.0, "bare", "enqueue.64.bare")];
+        let figure = Figure { goals: &[Goal::AnyOf(GOALS)], ..*figure_of("enqueue.64") };
+        let mut results = Results::default();
+        results.record("enqueue.64", 30.0);
+        assert_eq!(results.is_met(&figure), None);
+        results.record("enqueue.64.bare", 16.0);
+        assert_eq!(results.is_met(&figure), Some(false));
+        results.record("enqueue.64.bullmq", 6.0);
+        assert_eq!(results.is_met(&figure), Some(true));
+        assert_eq!(results.format_goals(&figure), "≥ 5 × BullMQ or ≥ 2 × bare");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Clients, and jobs at the same time.
-const CLIENTS: usize = 64;
+pub(crate) const CLIENTS: usize = 64;
 /// Alternating rounds of the server and the bare program. The best of each counts.
 const ROUNDS: usize = 3;
 /// Duration for a slower peer, so that each client gets at least one answer.
@@ -23,18 +23,13 @@ const PEER_SPAN: Duration = Duration::from_secs(8);
 /// Measures jobs a second.
 pub(crate) fn measure(run: &mut Benchmark) {
     let provider = Provider::start(&calculator_call(), &Answer::text("391"));
-    let job = json!({"input": "What is 17*23?"});
     let (mut ours, mut bare) = (Work::default(), Work::default());
     for _ in 0..ROUNDS {
         let server = Server::start(&format!("workers: {CLIENTS}\n{}", provider.config()));
-        let rate = || {
-            answers_per_second(&server.address, "/v1/jobs?wait=30", SPAN, "\"succeeded\"", |_| job.clone())
-        };
-        ours = ours.max(Work::measure(server.process.0.id(), rate));
+        ours = ours.max(Work::measure(server.process.0.id(), || jobs_per_second(&server.address)));
         drop(server);
         let program = BareProgram::start();
-        let rate =
-            || answers_per_second(&program.address, "/v1/jobs?commits=3", SPAN, "\"id\"", |_| job.clone());
+        let rate = || answers_per_second(&program.address, "/v1/jobs?commits=3", SPAN, "\"id\"", |_| job());
         bare = bare.max(Work::measure(program.process.0.id(), rate));
     }
     run.results.record_rate("turns.jobs", ours);
@@ -44,6 +39,15 @@ pub(crate) fn measure(run: &mut Benchmark) {
         run.results.record_rate_or_skip("turns.jobs.nanobot", jobs);
         agent_peers::measure_turns(run);
     }
+}
+
+fn job() -> Value {
+    json!({"input": "What is 17*23?"})
+}
+
+/// Jobs a second that a server of ours ends.
+pub(crate) fn jobs_per_second(address: &str) -> f64 {
+    answers_per_second(address, "/v1/jobs?wait=30", SPAN, "\"succeeded\"", |_| job())
 }
 
 /// The same for nanobot, which has no calculator.

@@ -9,6 +9,8 @@ pub(crate) enum Unit {
     Kib,
     Cores,
     PerSecond,
+    /// Cost, not work: less is better.
+    StatementsPerSecond,
     Count,
 }
 
@@ -25,6 +27,7 @@ impl Unit {
             Self::Kib => "KiB",
             Self::Cores => "cores",
             Self::PerSecond => "per second",
+            Self::StatementsPerSecond => "statements per second",
             Self::Count => "number",
         }
     }
@@ -38,8 +41,8 @@ impl Unit {
             Self::Mib => format!("{value:.1} MiB"),
             Self::Kib => format!("{value:.1} KiB"),
             Self::Cores => format!("{value:.2} cores"),
-            Self::PerSecond if value < 100.0 => format!("{value:.1}/s"),
-            Self::PerSecond => format!("{}/s", with_commas(value)),
+            Self::PerSecond | Self::StatementsPerSecond if value < 100.0 => format!("{value:.1}/s"),
+            Self::PerSecond | Self::StatementsPerSecond => format!("{}/s", with_commas(value)),
             Self::Count => with_commas(value),
         }
     }

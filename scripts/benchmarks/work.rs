@@ -20,9 +20,15 @@ pub(crate) struct Work {
 impl Work {
     /// Measures the tree of this process while `work` runs, which returns a rate.
     pub(crate) fn measure(root: u32, work: impl FnOnce() -> f64) -> Self {
-        let (began, cpu_s) = (Instant::now(), tree_cpu_s(root));
+        Self::measure_all(&[root], work)
+    }
+
+    /// The same for several processes.
+    pub(crate) fn measure_all(roots: &[u32], work: impl FnOnce() -> f64) -> Self {
+        let spent_s = || roots.iter().map(|root| tree_cpu_s(*root)).sum::<f64>();
+        let (began, cpu_s) = (Instant::now(), spent_s());
         let per_second = work();
-        Self { per_second, cores: (tree_cpu_s(root) - cpu_s) / began.elapsed().as_secs_f64() }
+        Self { per_second, cores: (spent_s() - cpu_s) / began.elapsed().as_secs_f64() }
     }
 
     /// The better one of two rounds.

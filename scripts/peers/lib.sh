@@ -13,16 +13,18 @@ skip() { echo "skipped $*"; exit 3; }
 
 version() { echo "version $*"; }
 
-# venv NAME PACKAGE: creates a virtual environment with PACKAGE, once. PACKAGE may have a version (==1.2.3);
-# else it is the newest one.
+# venv NAME PACKAGE…: creates a virtual environment with the packages, once. A package may have a version
+# (==1.2.3); else it is the newest one.
 venv() {
-  [ "$(cat "$peers/$1/installed" 2>/dev/null)" = "$2" ] && return
+  local root="$peers/$1"
+  shift
+  [ "$(cat "$root/installed" 2>/dev/null)" = "$*" ] && return
   command -v python3 >/dev/null || skip "python3 is not installed"
-  echo "installing $2 into target/peers/$1" >&2
-  rm -rf "${peers:?}/$1"
-  python3 -m venv "$peers/$1" >&2 || skip "python3 -m venv does not work here (apt-get install python3-venv)"
-  timeout 900 "$peers/$1/bin/pip" install --quiet "$2" >&2 || skip "pip cannot install $2"
-  echo "$2" >"$peers/$1/installed"
+  echo "installing $* into $root" >&2
+  rm -rf "${root:?}"
+  python3 -m venv "$root" >&2 || skip "python3 -m venv does not work here (apt-get install python3-venv)"
+  timeout 900 "$root/bin/pip" install --quiet "$@" >&2 || skip "pip cannot install $*"
+  echo "$*" >"$root/installed"
 }
 
 # packages NAME PACKAGE…: installs npm packages into target/peers/NAME/node_modules, once.

@@ -1,6 +1,7 @@
 //! All figures: key, name, unit, goals, peer and method. The terminal, BENCHMARKS.md and the JSON are written
 //! from these lists.
 
+mod cluster;
 mod jobs;
 mod peers;
 mod restart;
@@ -24,6 +25,8 @@ pub(crate) enum Goal {
         peer: &'static str,
         key: &'static str,
     },
+    /// One of them is enough.
+    AnyOf(&'static [Goal]),
 }
 
 /// One row of the table.
@@ -43,8 +46,9 @@ pub(crate) struct Figure {
 
 /// The key of the disk's figure. Some goals add its value.
 pub(crate) const FSYNC: &str = "disk.fdatasync";
-/// Peers that every run measures: the bare program, and the interpreter that the sandbox needs anyway.
-const PEERS_OF_EACH_RUN: [&str; 2] = ["bare", "plain"];
+/// Peers that every run measures: the bare program, the interpreter that the sandbox needs anyway, and our own
+/// program on redb.
+const PEERS_OF_EACH_RUN: [&str; 3] = ["bare", "plain", "redb"];
 
 const fn ours(
     key: &'static str,
@@ -60,7 +64,7 @@ const fn peer(key: &'static str, peer_of: &'static str, name: &'static str, meth
     Figure { key, name, unit: Unit::Count, goals: &[], peer_of: Some(peer_of), method }
 }
 
-const fn times(factor: f64, peer: &'static str, key: &'static str) -> Goal {
+pub(crate) const fn times(factor: f64, peer: &'static str, key: &'static str) -> Goal {
     Goal::Times { factor, peer, key }
 }
 
@@ -94,9 +98,8 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Figure> {
 }
 
 fn listed() -> impl Iterator<Item = &'static Figure> {
-    [start::FIGURES, jobs::FIGURES, streams::FIGURES, sandbox::FIGURES, restart::FIGURES, peers::FIGURES]
-        .into_iter()
-        .flatten()
+    let ours = [start::FIGURES, jobs::FIGURES, streams::FIGURES, sandbox::FIGURES, restart::FIGURES];
+    ours.into_iter().chain([cluster::FIGURES, peers::FIGURES]).flatten()
 }
 
 pub(crate) fn find(key: &str) -> Option<&'static Figure> {
