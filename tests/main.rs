@@ -19,6 +19,7 @@ mod ask;
 mod attacks;
 mod batch_checks;
 mod batch_cli;
+mod batch_expiry;
 mod batch_files;
 mod batches;
 mod bit_rot;

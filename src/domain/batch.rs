@@ -3,6 +3,7 @@
 
 use super::account::QuotaKind;
 use super::id::{BatchId, FileId, UserId};
+use super::job::Job;
 use super::webhook::WebhookUrl;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -24,12 +25,17 @@ pub enum BatchStatus {
     Finalizing,
     /// Its file was refused: no line ever starts.
     Failed,
+    /// Its time is over: no further line starts, running ones are being stopped. Clients see `finalizing`.
+    #[cfg_attr(test, schemars(skip))]
+    Expiring,
+    /// Its time was over before all lines had ended.
+    Expired,
 }
 
 impl BatchStatus {
     /// Whether all its jobs have ended and none will start.
     pub fn is_terminal(self) -> bool {
-        matches!(self, Self::Completed | Self::Cancelled | Self::Failed)
+        matches!(self, Self::Completed | Self::Cancelled | Self::Failed | Self::Expired)
     }
 }
 
@@ -41,7 +47,7 @@ pub struct BatchCounts {
     pub total: u32,
     /// Lines whose job succeeded.
     pub completed: u32,
-    /// Lines whose job failed, was cancelled, or never started because the batch was cancelled.
+    /// Lines whose job failed, was cancelled, or never started because the batch was cancelled or expired.
     pub failed: u32,
 }
 
@@ -133,6 +139,9 @@ pub struct Batch {
     pub created_at_ms: u64,
     /// When it was cancelled, unix milliseconds.
     pub cancelling_at_ms: Option<u64>,
+    /// When it expires, unix milliseconds; `None`: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at_ms: Option<u64>,
     /// When its last line ended, unix milliseconds.
     pub finished_at_ms: Option<u64>,
     /// Line counts.
@@ -151,6 +160,11 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Whether it expired before this job ended.
+    pub fn has_expired(&self, job: &Job) -> bool {
+        self.status == BatchStatus::Expired && job.finished_at_ms >= self.expires_at_ms
+    }
+
     /// Whether all lines have ended and the files with their results are not written yet.
     pub fn lacks_files(&self) -> bool {
         self.status.is_terminal() && self.misses_files()

@@ -48,13 +48,17 @@ pub fn response_event(status: JobStatus, reason: Option<FinishReason>) -> Option
     }
 }
 
-/// The type of a batch's event; `None` while it goes on. No batch expires.
+/// The type of a batch's event; `None` while it goes on.
 pub fn batch_event(status: BatchStatus) -> Option<&'static str> {
     match status {
         BatchStatus::Completed => Some("batch.completed"),
         BatchStatus::Cancelled => Some("batch.cancelled"),
         BatchStatus::Failed => Some("batch.failed"),
-        BatchStatus::InProgress | BatchStatus::Cancelling | BatchStatus::Finalizing => None,
+        BatchStatus::Expired => Some("batch.expired"),
+        BatchStatus::InProgress
+        | BatchStatus::Cancelling
+        | BatchStatus::Finalizing
+        | BatchStatus::Expiring => None,
     }
 }
 
@@ -82,6 +86,7 @@ mod tests {
         assert_eq!(response_event(JobStatus::Cancelled, None), Some("response.cancelled"));
         assert_eq!(response_event(JobStatus::Waiting, None), None);
         assert_eq!(batch_event(BatchStatus::Failed), Some("batch.failed"));
+        assert_eq!(batch_event(BatchStatus::Expired), Some("batch.expired"));
         assert_eq!(batch_event(BatchStatus::Cancelling), None);
     }
 }

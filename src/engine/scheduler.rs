@@ -1,6 +1,6 @@
-//! Makes jobs of due schedules, and continues batches that waited for a quota. [`Scheduler::tick`] runs on
-//! one thread, which also runs the stall detector. When the wall clock goes back, the next runs are computed
-//! again.
+//! Makes jobs of due schedules, continues batches that waited for a quota, and expires others.
+//! [`Scheduler::tick`] runs on one thread, which also runs the stall detector. When the wall clock goes back,
+//! the next runs are computed again.
 
 use super::stall_detector::StallDetector;
 use crate::domain::id::{IdGenerator, JobId};
@@ -17,8 +17,11 @@ const BATCH: usize = 64;
 /// The longest sleep: new schedules and changes of the clock are noticed within it.
 const MAX_SLEEP: Duration = Duration::from_millis(500);
 
-/// Pause between two checks whether waiting batches may continue, milliseconds.
-const RESUME_INTERVAL_MS: u64 = 5_000;
+/// Pause between two checks whether waiting batches may continue, and whether others expire, milliseconds.
+const BATCH_INTERVAL_MS: u64 = 5_000;
+
+/// Most batches that expire in one tick.
+const EXPIRED: usize = 16;
 
 /// Pause after the store failed.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -58,14 +61,14 @@ pub struct Scheduler {
     /// `None` before the first tick: the clock may have changed while the server was down.
     last_tick: Option<ClockTimes>,
     is_blocked: bool,
-    /// When waiting batches are checked next, by the monotonic clock; `None`: now.
-    next_resume_ms: Option<u64>,
+    /// When batches are checked next, by the monotonic clock; `None`: now.
+    next_check_ms: Option<u64>,
 }
 
 impl Scheduler {
     /// A scheduler that computes all next runs again at its first tick.
     pub fn new(ports: SchedulerPorts) -> Self {
-        Self { ports, ids: IdGenerator::default(), last_tick: None, is_blocked: false, next_resume_ms: None }
+        Self { ports, ids: IdGenerator::default(), last_tick: None, is_blocked: false, next_check_ms: None }
     }
 
     /// Computes next runs again if the clock went back, then makes jobs of at most a batch of due schedules.
@@ -82,7 +85,7 @@ impl Scheduler {
             }
         }
         self.last_tick = Some(now);
-        self.resume_batches(now.monotonic_ms)?;
+        self.check_batches(now.monotonic_ms)?;
         let fired = match self.ports.schedules.next_run_ms()? {
             Some(due_ms) if due_ms <= now.wall_ms => self.fire(now.wall_ms)?,
             _ => 0,
@@ -91,12 +94,23 @@ impl Scheduler {
         Ok(SchedulerTick { fired, sleep })
     }
 
-    fn resume_batches(&mut self, now_ms: u64) -> Result<(), StoreError> {
-        if self.next_resume_ms.is_none_or(|next_ms| next_ms <= now_ms) {
-            let has_more = self.ports.batches.resume_waiting().wait()?;
-            self.next_resume_ms = (!has_more).then(|| now_ms.saturating_add(RESUME_INTERVAL_MS));
+    fn check_batches(&mut self, now_ms: u64) -> Result<(), StoreError> {
+        if self.next_check_ms.is_none_or(|next_ms| next_ms <= now_ms) {
+            // Those that expire start no further line.
+            let has_more = self.expire_batches()? | self.ports.batches.resume_waiting().wait()?;
+            self.next_check_ms = (!has_more).then(|| now_ms.saturating_add(BATCH_INTERVAL_MS));
         }
         Ok(())
+    }
+
+    /// Expires some batches. Returns whether there may be more.
+    fn expire_batches(&self) -> Result<bool, StoreError> {
+        for _ in 0..EXPIRED {
+            if !self.ports.batches.expire_due().wait()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn fire(&mut self, now_ms: u64) -> Result<usize, StoreError> {

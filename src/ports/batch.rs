@@ -56,6 +56,8 @@ pub struct NewBatch {
     pub user: UserId,
     /// When the server accepted it, unix milliseconds.
     pub created_at_ms: u64,
+    /// When it expires, unix milliseconds; `None`: never.
+    pub expires_at_ms: Option<u64>,
     /// Number of stored lines.
     pub lines: u32,
     /// How many of its jobs may be queued or running at once.
@@ -95,6 +97,8 @@ pub enum LineOutcome {
     Ended(Box<Job>),
     /// The batch was cancelled before the job started.
     NotStarted,
+    /// The batch expired before the job started.
+    Expired,
     /// The job was deleted later.
     Deleted,
     /// The job failed, its failure was reported, and it was retried since.
@@ -145,6 +149,9 @@ pub trait Batches: Send + Sync {
     /// Starts lines of batches that waited for a quota which has room again. Returns whether there may be
     /// more of them.
     fn resume_waiting(&self) -> Ticket<bool>;
+    /// Expires the open batch whose time was over first: no further line starts, and its running jobs are
+    /// cancelled. Returns whether there was one; there may be more. Does nothing while the clock is in doubt.
+    fn expire_due(&self) -> Ticket<bool>;
 
     /// The batch, or `None` when it is not this user's.
     fn batch(&self, user: UserId, batch: BatchId) -> Result<Option<Batch>, StoreError>;

@@ -103,6 +103,7 @@ impl World {
             lines,
             concurrency: 1 + u32::try_from(self.roll(4)).unwrap(),
             webhook_url: self.hook(),
+            expires_at_ms: None,
             source: None,
         };
         let process = self.process();

@@ -319,6 +319,7 @@ fn a_batch_waits_for_the_approval_of_a_line() {
         lines: 2,
         concurrency: 1,
         webhook_url: None,
+        expires_at_ms: None,
         source: None,
     };
     assert!(matches!(fixture.store.accept(new, None).wait(), Ok(Idempotent::New(_))));
@@ -339,6 +340,7 @@ fn a_batch_waits_for_the_approval_of_a_line() {
         lines: 1,
         concurrency: 1,
         webhook_url: None,
+        expires_at_ms: None,
         source: None,
     };
     assert!(matches!(fixture.store.accept(new, None).wait(), Ok(Idempotent::New(_))));

@@ -78,6 +78,7 @@ fn fill_the_other_tables(fixture: &Fixture) {
         lines: 2,
         concurrency: 1,
         webhook_url,
+        expires_at_ms: None,
         source: None,
     };
     fixture.store.accept(batch, Some(IdempotencyKey { key: [1; 32], fingerprint: [1; 32] })).wait().unwrap();
@@ -117,8 +118,16 @@ fn fill_the_other_tables(fixture: &Fixture) {
     fixture.store.change_account(user, change).wait().unwrap();
     let (id, webhook_url) = (BatchId::from_bits(4), None);
     fixture.store.fill((ANN, id), 0, vec![line(0)]).wait().unwrap();
-    let waiting =
-        NewBatch { id, user, created_at_ms, lines: 1, concurrency: 1, webhook_url, source: Some(source()) };
+    let waiting = NewBatch {
+        id,
+        user,
+        created_at_ms,
+        lines: 1,
+        concurrency: 1,
+        webhook_url,
+        expires_at_ms: Some(9_000_000),
+        source: Some(source()),
+    };
     fixture.store.accept(waiting, None).wait().unwrap();
     fixture.store.store_token(token(1, ANN), 10).wait().unwrap();
     for number in [1, 2] {

@@ -22,7 +22,16 @@ pub(super) fn lines(from: u32, count: u32) -> Vec<NewLine> {
 
 pub(super) fn new(number: u128, user: UserId, lines: u32, concurrency: u32) -> NewBatch {
     let created_at_ms = 1_000_000;
-    NewBatch { id: batch(number), user, created_at_ms, lines, concurrency, webhook_url: None, source: None }
+    NewBatch {
+        id: batch(number),
+        user,
+        created_at_ms,
+        lines,
+        concurrency,
+        webhook_url: None,
+        expires_at_ms: None,
+        source: None,
+    }
 }
 
 /// The source of a batch of a file.

@@ -209,8 +209,16 @@ fn a_batch_line_over_the_conversation_limit_fails_alone() {
     let batch = BatchId::from_bits(1);
     fixture.store.fill((ANN, batch), 0, vec![line(0, "a"), line(1, "b"), line(2, "a")]).wait().unwrap();
     let (created_at_ms, webhook_url) = (1_000_000, None);
-    let new =
-        NewBatch { id: batch, user: ANN, created_at_ms, lines: 3, concurrency: 9, webhook_url, source: None };
+    let new = NewBatch {
+        id: batch,
+        user: ANN,
+        created_at_ms,
+        lines: 3,
+        concurrency: 9,
+        webhook_url,
+        expires_at_ms: None,
+        source: None,
+    };
     drop(fixture.store.accept(new, None).wait().unwrap());
     assert_eq!(names(&fixture, &query(ANN, 9)), ["a"]);
     for _ in 0..2 {

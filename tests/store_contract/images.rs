@@ -63,6 +63,7 @@ fn accept(fixture: &Fixture) {
         lines: 2,
         concurrency: 1,
         webhook_url: None,
+        expires_at_ms: None,
         source: None,
     };
     fixture.store.accept(batch, None).wait().unwrap();

@@ -4,6 +4,7 @@
 mod approvals;
 mod background_jobs;
 mod backup;
+mod batch_expiry;
 mod batch_limits;
 mod batches;
 mod cancel;

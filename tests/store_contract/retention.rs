@@ -315,8 +315,16 @@ fn p8_lines_of_refused_and_expired_batches_are_removed_in_steps() {
     setup.store.abandon(refused).wait().unwrap();
     setup.store.fill((ANN, ended), 0, lines(3)).wait().unwrap();
     let (created_at_ms, webhook_url) = (1_000_000, None);
-    let batch =
-        NewBatch { id: ended, user: ANN, created_at_ms, lines: 3, concurrency: 1, webhook_url, source: None };
+    let batch = NewBatch {
+        id: ended,
+        user: ANN,
+        created_at_ms,
+        lines: 3,
+        concurrency: 1,
+        webhook_url,
+        expires_at_ms: None,
+        source: None,
+    };
     setup.store.accept(batch, None).wait().unwrap();
     setup.store.cancel_batch(ANN, ended).wait().unwrap();
     assert_eq!(rows(&setup, "batch_lines"), 2_503);

@@ -54,6 +54,7 @@ fn batch(number: u128, lines: u32) -> NewBatch {
         lines,
         concurrency: 2,
         webhook_url,
+        expires_at_ms: None,
         source: None,
     }
 }

@@ -174,6 +174,7 @@ fn usage_of_batch_lines_is_recorded_like_that_of_other_jobs() {
         lines: 3,
         concurrency: 1,
         webhook_url: None,
+        expires_at_ms: None,
         source: None,
     };
     drop(fixture.store.accept(new, None).wait().unwrap());

@@ -26,7 +26,16 @@ fn lines(from: u32, count: u32) -> Vec<NewLine> {
 
 fn new(number: u128, lines: u32, concurrency: u32) -> NewBatch {
     let (id, created_at_ms) = (batch(number), 1_000_000);
-    NewBatch { id, user: ANN, created_at_ms, lines, concurrency, webhook_url: None, source: None }
+    NewBatch {
+        id,
+        user: ANN,
+        created_at_ms,
+        lines,
+        concurrency,
+        webhook_url: None,
+        expires_at_ms: None,
+        source: None,
+    }
 }
 
 fn accept(fixture: &Fixture, number: u128, count: u32, concurrency: u32) {
@@ -117,6 +126,43 @@ fn batches_are_cancelled_on_two_nodes_while_their_lines_end() {
     let open = "SELECT (SELECT count(*) FROM batch_lines WHERE is_active), (SELECT sum(active) FROM batches), \
                 (SELECT count(*) FROM jobs WHERE finished_at_ms IS NULL)";
     assert_eq!(first.sql(open), "0|0|0");
+}
+
+#[test]
+fn batches_expire_once_on_two_nodes_while_their_lines_end() {
+    let Some(first) = Fixture::new() else { return };
+    let second = first.beside();
+    for number in 1..=8 {
+        first.store.fill((ANN, batch(number)), 0, lines(0, 60)).wait().unwrap();
+        let new = NewBatch { expires_at_ms: Some(1_000_000), ..new(number, 60, 7) };
+        first.store.accept(new, None).wait().unwrap();
+    }
+    let expired = |node: &Fixture| {
+        let mut expired = 0;
+        for _ in 0..40 {
+            expired += u32::from(node.store.expire_due().wait().unwrap());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        expired
+    };
+    let expire = || {
+        let both = std::thread::scope(|scope| {
+            let one = scope.spawn(|| expired(&first));
+            expired(&second) + one.join().unwrap()
+        });
+        assert!(both <= 8, "{both}");
+    };
+    work_until_ended([&first, &second], 8, expire, || ());
+    for number in 1..=8 {
+        let Batch { status, counts, .. } = shown(&second, number);
+        assert!(matches!(status, BatchStatus::Expired | BatchStatus::Completed), "{status:?}");
+        assert_eq!(counts.completed + counts.failed, 60);
+        assert_results(&first, number, 60);
+    }
+    let open = "SELECT (SELECT count(*) FROM batch_lines WHERE is_active), (SELECT sum(active) FROM batches), \
+                (SELECT count(*) FROM jobs WHERE finished_at_ms IS NULL), \
+                (SELECT count(expires_at_ms) FROM batches)";
+    assert_eq!(first.sql(open), "0|0|0|0");
 }
 
 #[test]

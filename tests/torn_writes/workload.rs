@@ -272,6 +272,7 @@ impl Workload {
             lines: count,
             concurrency: 1 + u32::try_from(self.random.below(3)).unwrap(),
             webhook_url: hook,
+            expires_at_ms: None,
             source: None,
         };
         drop(self.store.accept(new, None).wait().unwrap());

@@ -14,7 +14,7 @@ const BAR: &str = "{bar:30} {pos}/{len}{msg}  {per_sec}  ETA {eta}";
 pub(super) struct BatchResponse {
     /// `batch_…`
     pub(super) id: String,
-    /// `in_progress`, `completed`, `cancelling`, `cancelled`.
+    /// `in_progress`, `completed`, `cancelling`, `cancelled`, `expired` …
     pub(super) status: String,
     pub(super) request_counts: BatchLineCounts,
     /// The exhausted quota that the remaining lines wait for.
@@ -35,7 +35,7 @@ pub(super) struct BatchLineCounts {
 
 impl BatchResponse {
     pub(super) fn has_ended(&self) -> bool {
-        self.status == "completed" || self.status == "cancelled"
+        matches!(self.status.as_str(), "completed" | "cancelled" | "expired")
     }
 }
 

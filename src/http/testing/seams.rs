@@ -63,6 +63,9 @@ impl Batches for Rest {
     fn resume_waiting(&self) -> Ticket<bool> {
         unreachable!("batches are tested against the real store")
     }
+    fn expire_due(&self) -> Ticket<bool> {
+        unreachable!("batches are tested against the real store")
+    }
     fn batch(&self, _: UserId, _: BatchId) -> Result<Option<Batch>, StoreError> {
         Ok(None)
     }

@@ -3,7 +3,7 @@
 use crate::domain::batch::{Batch, BatchCounts, BatchStatus};
 use crate::domain::id::{BatchId, JobId};
 use crate::domain::job::JobSpec;
-use crate::ports::NewBatch;
+use crate::ports::{LineOutcome, NewBatch};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -34,6 +34,37 @@ impl BatchRow {
         self.batch.counts.total.saturating_sub(self.next_line)
     }
 
+    /// Lines that never start, because the batch was stopped and has ended.
+    pub(crate) fn never_started(&self) -> u32 {
+        match self.batch.status {
+            BatchStatus::Cancelled | BatchStatus::Expired => self.unstarted(),
+            _ => 0,
+        }
+    }
+
+    /// The outcome of a line that never starts.
+    pub(crate) fn unstarted_outcome(&self) -> LineOutcome {
+        match self.batch.status {
+            BatchStatus::Expired => LineOutcome::Expired,
+            _ => LineOutcome::NotStarted,
+        }
+    }
+
+    /// When the batch expires, if it is open.
+    pub(crate) fn due_ms(&self) -> Option<u64> {
+        self.batch.expires_at_ms.filter(|_| self.batch.status == BatchStatus::InProgress)
+    }
+
+    /// Stops an open batch with one of the states [`BatchStatus::Cancelling`] and [`BatchStatus::Expiring`]:
+    /// no further line starts. Returns how many never will.
+    pub(crate) fn stop(&mut self, status: BatchStatus, now_ms: u64) -> u32 {
+        let unstarted = self.unstarted();
+        self.batch.status = status;
+        self.batch.cancelling_at_ms = (status == BatchStatus::Cancelling).then_some(now_ms);
+        self.batch.counts.failed = self.batch.counts.failed.saturating_add(unstarted);
+        unstarted
+    }
+
     /// Rises with every change that a reader may wait for.
     pub(crate) fn new_seqs(&self) -> u64 {
         let has_files = self.batch.source.as_ref().is_some_and(|source| source.files_at_ms.is_some());
@@ -41,7 +72,8 @@ impl BatchRow {
         u64::from(self.ended).saturating_add(self.retried) * 4 + ends
     }
 
-    /// Reopens one line. An ended batch continues and ends again later.
+    /// Reopens one line. An ended batch continues and ends again later; one that has been completed no longer
+    /// expires.
     pub(crate) fn reopen(&mut self) {
         self.retried = self.retried.saturating_add(1);
         self.active = self.active.saturating_add(1);
@@ -50,9 +82,13 @@ impl BatchRow {
         if let Some(source) = &mut self.batch.source {
             source.files_at_ms = None;
         }
+        if self.batch.status == BatchStatus::Completed {
+            self.batch.expires_at_ms = None;
+        }
         self.batch.status = match self.batch.status {
             BatchStatus::Completed => BatchStatus::InProgress,
             BatchStatus::Cancelled => BatchStatus::Cancelling,
+            BatchStatus::Expired => BatchStatus::Expiring,
             open => open,
         };
     }
@@ -65,6 +101,7 @@ impl BatchRow {
         self.batch.finished_at_ms = Some(now_ms);
         self.batch.status = match self.batch.status {
             BatchStatus::Cancelling => BatchStatus::Cancelled,
+            BatchStatus::Expiring => BatchStatus::Expired,
             _ => BatchStatus::Completed,
         };
         true
@@ -105,6 +142,7 @@ pub(crate) fn accepted(new: &NewBatch) -> Batch {
         status: BatchStatus::InProgress,
         created_at_ms: new.created_at_ms,
         cancelling_at_ms: None,
+        expires_at_ms: new.expires_at_ms,
         finished_at_ms: None,
         counts: BatchCounts { total: new.lines, ..BatchCounts::default() },
         concurrency: new.concurrency.max(1),

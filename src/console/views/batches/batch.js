@@ -65,7 +65,7 @@ export function BatchPage({ id }) {
   }
   const { total, completed, failed } = batch.request_counts;
   const ended = completed + failed;
-  const endAt = batch.completed_at ?? batch.cancelled_at ?? batch.failed_at;
+  const endAt = batch.completed_at ?? batch.cancelled_at ?? batch.expired_at ?? batch.failed_at;
   const seconds = (endAt ?? Date.now() / 1000) - (batch.in_progress_at ?? batch.created_at);
   const left = !isOver && ended > 0 ? ((total - ended) * seconds) / ended : null;
   const card = (label, value) => html`<div class="runs-fact"><dt>${label}</dt><dd>${value}</dd></div>`;

@@ -12,7 +12,7 @@ import { Upload } from "./upload.js";
 const PAGE = 50;
 const LIVE_MS = 3_000;
 
-export const isBatchOver = (batch) => ["completed", "cancelled", "failed"].includes(batch.status);
+export const isBatchOver = (batch) => ["completed", "cancelled", "expired", "failed"].includes(batch.status);
 
 /** How much of a batch has succeeded, failed, and is left. */
 export function Progress({ counts, isBig = false }) {

@@ -370,6 +370,7 @@ fn batches(drawing: &mut Drawing, app: &AppDependencies) {
         let stored = json_of(json!({"anyOf": stored}));
         let accept = Operation::new(method, "/v1/batches", "Stores a batch of jobs, all or none")
             .query("concurrency", json!({"type": "integer", "minimum": 1, "maximum": app.limits.batch_concurrency, "x-limit": "batch_concurrency"}))
+            .query("completion_window_s", json!({"type": "integer", "minimum": 1, "maximum": 2_592_000, "description": "When the batch expires; by default that of a file after 24 hours, others never"}))
             .query("webhook_url", json!({"type": "string", "format": "uri"}))
             .query("dry_run", json!({"type": "boolean", "description": "Check the lines and store nothing"}))
             .header("Idempotency-Key", key())

@@ -6,7 +6,7 @@ use super::intake::{BatchIntake, NewBatchLines};
 use super::options::BatchOptions;
 use super::result_files;
 use crate::domain::batch::{BatchEndpoint, BatchSource};
-use crate::domain::batch_object::{BatchObject, COMPLETION_WINDOW};
+use crate::domain::batch_object::{BatchObject, COMPLETION_WINDOW, COMPLETION_WINDOW_S};
 use crate::domain::id::FileId;
 use crate::domain::stored_file::{FilePurpose, StoredFile};
 use crate::http::blocking::blocking;
@@ -84,7 +84,7 @@ pub(crate) async fn create(
     let (files, wanted) = (Arc::clone(&context.app.files), source.input_file);
     let file = context.read(move |_| files.file(user, wanted)).await?.ok_or(ApiError::NotFound("file"))?;
     let opened = open(context, &file).await?;
-    let (mut new, lines) = options.new_batch(&context.app);
+    let (mut new, lines) = options.with_window(COMPLETION_WINDOW_S).new_batch(&context.app);
     let lines = NewBatchLines { file: Some(source.endpoint), ..lines };
     let intake = BatchIntake::new(&context.app, lines);
     let mut intake = read_lines(context, intake, opened, key).await?;

@@ -193,16 +193,23 @@ struct ResultFileError<'a> {
     message: &'a str,
 }
 
+/// What `OpenAI` says of a line that a batch has cut off.
+const EXPIRED: &str = "This request could not be executed before the completion window expired.";
+
 /// The text of a line, and whether it is an answer.
 fn line(app: &AppDependencies, batch: &Batch, result: LineResult) -> Result<(Vec<u8>, bool), ApiError> {
     let LineResult { line, custom_id, outcome } = result;
     let (code, message) = match outcome {
         LineOutcome::NotStarted => ("batch_cancelled", "the batch was cancelled before this line began"),
+        LineOutcome::Expired => ("batch_expired", EXPIRED),
         LineOutcome::Deleted => ("job_deleted", "the job of this line was deleted"),
         LineOutcome::Again(_) => ("job_retried", "the job of this line failed and was started again"),
         LineOutcome::Unreadable => ("internal", "what is stored of this line cannot be read"),
         LineOutcome::Ended(job) if job.status == JobStatus::Cancelled && batch.cancelling_at_ms.is_some() => {
             ("batch_cancelled", "the batch was cancelled while this line ran")
+        }
+        LineOutcome::Ended(job) if job.status == JobStatus::Cancelled && batch.has_expired(&job) => {
+            ("batch_expired", EXPIRED)
         }
         LineOutcome::Ended(job) => {
             let endpoint = batch.source.as_ref().map_or(BatchEndpoint::Jobs, |source| source.endpoint);

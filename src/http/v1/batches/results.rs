@@ -170,6 +170,7 @@ fn write(
     let id = format!("{batch}-{}", result.line.saturating_add(1));
     let (code, message) = match result.outcome {
         LineOutcome::NotStarted => ("batch_cancelled", "the batch was cancelled before this line began"),
+        LineOutcome::Expired => ("batch_expired", "the batch expired before this line began"),
         LineOutcome::Deleted => ("job_deleted", "the job of this line was deleted"),
         LineOutcome::Again(_) => ("job_retried", "the job of this line failed and was started again"),
         LineOutcome::Unreadable => ("internal", "what is stored of this line cannot be read"),

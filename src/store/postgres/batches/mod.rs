@@ -17,12 +17,12 @@ use crate::store::postgres::writer::act::Act;
 use crate::store::postgres::writer::write::WriteOptions;
 
 mod accept;
-mod cancel;
 mod files;
 mod lines;
 mod read;
 mod removal;
 mod row;
+mod stop;
 pub(crate) mod unstarted;
 mod waiting;
 
@@ -61,6 +61,16 @@ impl Batches for PostgresStore {
             Ok(true) => self.push(WriteOptions::default(), async move |act: &mut Act<'_>| {
                 act.resume_waiting_batches().await
             }),
+            Err(error) => Ticket::resolved(Err(error)),
+        }
+    }
+
+    fn expire_due(&self) -> Ticket<bool> {
+        let now_ms = self.shared.now_ms();
+        match self.read(async |session: &SqlSession<'_>| stop::is_any_due(session, now_ms).await) {
+            Ok(true) if self.is_clock_trusted() => self
+                .push(WriteOptions::default(), async move |act: &mut Act<'_>| act.expire_due_batch().await),
+            Ok(_) => Ticket::resolved(Ok(false)),
             Err(error) => Ticket::resolved(Err(error)),
         }
     }

@@ -1,6 +1,5 @@
 //! Reads batches and the results of their lines, page by page.
 
-use crate::domain::batch::BatchStatus;
 use crate::domain::id::{BatchId, UserId};
 use crate::ports::{BatchPage, LineOutcome, LineResult, ResultPage, StoreError};
 use crate::store::postgres::batches::row::{self, line_number};
@@ -35,13 +34,13 @@ pub(crate) async fn results(
     let row = stored(session, batch).await?;
     let total = row.batch.counts.total;
     let next = from.saturating_add(max).min(total);
-    let unstarted = if row.batch.status == BatchStatus::Cancelled { row.next_line } else { total };
+    let unstarted = if row.never_started() > 0 { row.next_line } else { total };
     let condition = "l.line >= $2::bigint AND l.line < $3::bigint AND (l.ended IS NOT NULL OR l.line >= $4::bigint) \
                      ORDER BY l.line";
     let params = (batch.to_string(), sql_number(from), sql_number(next), sql_number(unstarted));
     let sql = selected(condition);
     let found = session.rows(&sql, &[&params.0, &params.1, &params.2, &params.3]).await?;
-    let results = found.iter().map(result).collect::<Result<_, _>>()?;
+    let results = found.iter().map(|found| result(&row, found)).collect::<Result<_, _>>()?;
     Ok(ResultPage { results, next, is_last: next >= total })
 }
 
@@ -54,8 +53,7 @@ pub(crate) async fn ended(
 ) -> Result<ResultPage, StoreError> {
     let row = stored(session, batch).await?;
     let has_ended = row.batch.status.is_terminal();
-    let unstarted = if row.batch.status == BatchStatus::Cancelled { row.unstarted() } else { 0 };
-    let all = row.ended.saturating_add(unstarted);
+    let all = row.ended.saturating_add(row.never_started());
     let next = after.saturating_add(max).min(all);
     let mut found = Vec::new();
     if after < row.ended {
@@ -69,7 +67,7 @@ pub(crate) async fn ended(
         let params = (batch.to_string(), sql_number(line_at(after)), sql_number(line_at(next)));
         found.extend(session.rows(&sql, &[&params.0, &params.1, &params.2]).await?);
     }
-    let results = found.iter().map(result).collect::<Result<_, _>>()?;
+    let results = found.iter().map(|found| result(&row, found)).collect::<Result<_, _>>()?;
     Ok(ResultPage { results, next: next.max(after), is_last: has_ended && next >= all })
 }
 
@@ -81,11 +79,11 @@ fn selected(condition: &str) -> String {
     )
 }
 
-fn result(found: &Row) -> Result<LineResult, StoreError> {
+fn result(batch: &BatchRow, found: &Row) -> Result<LineResult, StoreError> {
     let (has_started, has_ended, has_job) = (found.column(2)?, found.column(3)?, found.column(4)?);
     let outcome = match (has_started, has_job) {
         (false, _) if has_ended => LineOutcome::Unreadable,
-        (false, _) => LineOutcome::NotStarted,
+        (false, _) => batch.unstarted_outcome(),
         (true, false) => LineOutcome::Deleted,
         (true, true) => {
             let job = read_row(found, 5)?.job;

@@ -32,6 +32,8 @@ fn status_name(status: BatchStatus) -> &'static str {
         BatchStatus::Cancelled => "cancelled",
         BatchStatus::Finalizing => "finalizing",
         BatchStatus::Failed => "failed",
+        BatchStatus::Expiring => "expiring",
+        BatchStatus::Expired => "expired",
     }
 }
 
@@ -57,12 +59,12 @@ impl Act<'_> {
     pub(crate) async fn put_batch(&mut self, row: &BatchRow) -> Result<(), StoreError> {
         self.announce_batch(row.batch.id, row.new_seqs());
         let sql = "INSERT INTO batches (id, user_id, status, total, next_line, active, waiting_for, misses_files, \
-                     created_at_ms, finished_at_ms, row) \
-                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text::json) \
+                     created_at_ms, expires_at_ms, finished_at_ms, row) \
+                   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12::text::json) \
                    ON CONFLICT (id) DO UPDATE SET status = excluded.status, next_line = excluded.next_line, \
                      active = excluded.active, waiting_for = excluded.waiting_for, \
-                     misses_files = excluded.misses_files, finished_at_ms = excluded.finished_at_ms, \
-                     row = excluded.row";
+                     misses_files = excluded.misses_files, expires_at_ms = excluded.expires_at_ms, \
+                     finished_at_ms = excluded.finished_at_ms, row = excluded.row";
         let batch = &row.batch;
         self.session
             .send(
@@ -77,6 +79,7 @@ impl Act<'_> {
                     &batch.waiting_for.map(quota_name),
                     &batch.misses_files(),
                     &sql_number(batch.created_at_ms),
+                    &row.due_ms().map(sql_number),
                     &batch.finished_at_ms.map(sql_number),
                     &document(row)?,
                 ],

@@ -14,6 +14,8 @@ CREATE TABLE batches (
   -- whether files with results are still to be written, now or after its end
   misses_files boolean NOT NULL,
   created_at_ms bigint NOT NULL,
+  -- when it expires, if it is open
+  expires_at_ms bigint,
   finished_at_ms bigint,
   row json NOT NULL
 ) WITH (fillfactor = 60);
@@ -21,6 +23,7 @@ CREATE INDEX batches_of_user ON batches (user_id, id);
 CREATE INDEX batches_open ON batches (user_id) WHERE finished_at_ms IS NULL;
 CREATE INDEX batches_waiting ON batches (user_id, id) WHERE waiting_for IS NOT NULL;
 CREATE INDEX batches_without_files ON batches (user_id, id) WHERE misses_files;
+CREATE INDEX batches_expiring ON batches (expires_at_ms) WHERE expires_at_ms IS NOT NULL;
 CREATE INDEX batches_ended ON batches (finished_at_ms) WHERE finished_at_ms IS NOT NULL;
 
 CREATE TABLE batch_lines (

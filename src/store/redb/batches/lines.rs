@@ -23,7 +23,7 @@ impl Transaction<'_> {
         if row.batch.status != BatchStatus::InProgress {
             return Ok(Some(row.batch));
         }
-        self.cancel_open_batch(row)?;
+        self.stop_batch(row, BatchStatus::Cancelling)?;
         Ok(self.find_batch(batch)?.map(|row| row.batch))
     }
 
@@ -66,9 +66,12 @@ impl Transaction<'_> {
 
     /// Queues the webhook of an ended batch, if one was requested.
     fn settle_batch(&mut self, row: &mut BatchRow) -> Result<(), StoreError> {
+        if !row.settle(self.now_ms) {
+            return Ok(());
+        }
+        self.forget_expiry(row)?;
         // One from a file is reported when the files with its results are written.
-        let has_ended = row.settle(self.now_ms) && row.batch.source.is_none();
-        match row.batch.webhook_url.clone().filter(|_| has_ended) {
+        match row.batch.webhook_url.clone().filter(|_| row.batch.source.is_none()) {
             Some(url) => self.report(row.batch.user, WebhookSubject::Batch(row.batch.id), &url),
             None => Ok(()),
         }
@@ -165,11 +168,10 @@ impl Transaction<'_> {
         self.put_batch(&row)
     }
 
-    fn cancel_open_batch(&mut self, mut row: BatchRow) -> Result<(), StoreError> {
-        let (batch, unstarted) = (row.batch.id, row.unstarted());
-        row.batch.status = BatchStatus::Cancelling;
-        row.batch.cancelling_at_ms = Some(self.now_ms);
-        row.batch.counts.failed = row.batch.counts.failed.saturating_add(unstarted);
+    /// Stops an open batch, which is being cancelled or expires, with its running jobs.
+    pub(crate) fn stop_batch(&mut self, mut row: BatchRow, status: BatchStatus) -> Result<(), StoreError> {
+        let (batch, unstarted) = (row.batch.id, row.stop(status, self.now_ms));
+        self.forget_expiry(&row)?;
         self.counters.unfinished = self.counters.unfinished.saturating_sub(u64::from(unstarted));
         self.set_waiting(&mut row, None)?;
         self.settle_batch(&mut row)?;
@@ -180,7 +182,7 @@ impl Transaction<'_> {
                 Ok(mut job) => self.cancel_row(&mut job)?,
                 // It is quarantined when it reaches the head of its queue.
                 Err(StoreError::Corrupt(reason)) => {
-                    tracing::error!(%job, reason, "job of a cancelled batch cannot be read");
+                    tracing::error!(%job, reason, "job of a stopped batch cannot be read");
                 }
                 Err(error) => return Err(error),
             }

@@ -15,6 +15,7 @@ use crate::store::rows::weight::BASE_WEIGHT;
 use crate::store::rows::weight::spec_bytes;
 
 pub(crate) mod accept;
+mod expiry;
 mod files;
 pub(crate) mod lines;
 pub(crate) mod read;
@@ -46,6 +47,17 @@ impl Batches for RedbStore {
         match self.read(|reading| Ok(WAITING_BATCHES.read(reading)?.skipping_damaged().first()?.is_none())) {
             Ok(true) => Ticket::resolved(Ok(false)),
             Ok(false) => self.push(WriteOptions::default(), waiting::resume_waiting_batches),
+            Err(error) => Ticket::resolved(Err(error)),
+        }
+    }
+
+    fn expire_due(&self) -> Ticket<bool> {
+        let now_ms = self.shared.clock.now_ms();
+        match self.read(|reading| expiry::is_any_due(reading, now_ms)) {
+            Ok(true) if self.is_clock_trusted() => {
+                self.push(WriteOptions::default(), |transaction| transaction.expire_due_batch())
+            }
+            Ok(_) => Ticket::resolved(Ok(false)),
             Err(error) => Ticket::resolved(Err(error)),
         }
     }

@@ -54,10 +54,9 @@ pub(crate) fn results(
     let next = from.saturating_add(max).min(row.batch.counts.total);
     let mut results = Vec::new();
     for line in from..next {
-        let is_cancelled = row.batch.status == BatchStatus::Cancelled && line >= row.next_line;
         let stored = line_row(reading, BatchLineKey { batch, line })?;
-        if stored.has_ended || is_cancelled {
-            results.push(result(reading, line, stored)?);
+        if stored.has_ended || (line >= row.next_line && row.never_started() > 0) {
+            results.push(result(reading, &row, line, stored)?);
         }
     }
     Ok(ResultPage { results, next, is_last: next >= row.batch.counts.total })
@@ -72,8 +71,7 @@ pub(crate) fn ended(
 ) -> Result<ResultPage, StoreError> {
     let row = stored(reading, batch)?;
     let has_ended = row.batch.status.is_terminal();
-    let unstarted = if row.batch.status == BatchStatus::Cancelled { row.unstarted() } else { 0 };
-    let all = row.ended.saturating_add(unstarted);
+    let all = row.ended.saturating_add(row.never_started());
     let next = after.saturating_add(max).min(all);
     let order = BATCH_ENDED.read(reading)?;
     let mut results = Vec::new();
@@ -85,15 +83,20 @@ pub(crate) fn ended(
             let line = order.get(&key.encode())?.map(|line| line.value());
             line.ok_or_else(|| StoreError::Corrupt("an ended line has no place".to_owned()))?
         };
-        results.push(result(reading, line, line_row(reading, BatchLineKey { batch, line })?)?);
+        results.push(result(reading, &row, line, line_row(reading, BatchLineKey { batch, line })?)?);
     }
     Ok(ResultPage { results, next: next.max(after), is_last: has_ended && next >= all })
 }
 
-fn result(reading: &ReadTransaction, line: u32, row: BatchLineRow) -> Result<LineResult, StoreError> {
+fn result(
+    reading: &ReadTransaction,
+    batch: &BatchRow,
+    line: u32,
+    row: BatchLineRow,
+) -> Result<LineResult, StoreError> {
     let outcome = match row.job {
         None if row.has_ended => LineOutcome::Unreadable,
-        None => LineOutcome::NotStarted,
+        None => batch.unstarted_outcome(),
         Some(id) => match read::row(reading, id)? {
             Some(row) if row.job.status.is_terminal() => LineOutcome::Ended(Box::new(row.job)),
             Some(row) => LineOutcome::Again(row.job.id),

@@ -4,7 +4,9 @@ use crate::ports::StoreError;
 use crate::store::redb::codec::checksum;
 use crate::store::redb::codec::damage::DamageReport;
 use crate::store::redb::codec::keys::accounts::{AccountBytes, AccountLookupBytes, TokenBytes, UsageBytes};
-use crate::store::redb::codec::keys::batches::{BatchBytes, BatchLineBytes, OwnedBatchBytes};
+use crate::store::redb::codec::keys::batches::{
+    BatchBytes, BatchExpiryBytes, BatchLineBytes, OwnedBatchBytes,
+};
 use crate::store::redb::codec::keys::conversations::{AddedBytes, TurnBytes};
 use crate::store::redb::codec::keys::deliveries::{DeliveryBytes, DeliveryOwnerBytes, DeliveryTimeBytes};
 use crate::store::redb::codec::keys::jobs::{
@@ -197,6 +199,8 @@ tables! {
     batches_without_files BATCHES_WITHOUT_FILES: &'static OwnedBatchBytes => ();
     /// Those that wait for a quota, by owner.
     waiting_batches WAITING_BATCHES: &'static OwnedBatchBytes => ();
+    /// Open ones that expire, by time.
+    expiring_batches EXPIRING_BATCHES: &'static BatchExpiryBytes => ();
     /// Their lines: [`crate::store::rows::batch::BatchLineRow`].
     batch_lines BATCH_LINES: &'static BatchLineBytes => RawBytes, of batch;
     /// Lines whose job has not ended.

@@ -21,6 +21,14 @@ impl BatchLineKey {
 }
 
 key! {
+    /// An open batch, by the time at which it expires.
+    BatchExpiryKey, BatchExpiryBytes = 24 {
+        expires_at_ms: u64,
+        batch: BatchId,
+    }
+}
+
+key! {
     /// A batch in its user's list.
     OwnedBatchKey, OwnedBatchBytes = 20 {
         user: UserId,

@@ -1,13 +1,20 @@
-//! Cancels a batch: no further line starts, queued jobs end, and running ones are cancelled.
+//! Stops a batch that is cancelled or expires: no further line starts, queued jobs end, and running ones are
+//! cancelled.
 
 use crate::domain::batch::{Batch, BatchStatus};
 use crate::domain::id::{BatchId, ConversationId, JobId, UserId};
 use crate::ports::StoreError;
 use crate::store::postgres::batches::row;
 use crate::store::postgres::batches::waiting::set_waiting;
-use crate::store::postgres::session::{Columns, sql_user};
+use crate::store::postgres::session::{Columns, SqlSession, sql_number, sql_user};
 use crate::store::postgres::writer::act::Act;
 use crate::store::rows::batch::BatchRow;
+
+/// Whether the time of an open batch is over.
+pub(crate) async fn is_any_due(session: &SqlSession<'_>, now_ms: u64) -> Result<bool, StoreError> {
+    let sql = "SELECT EXISTS (SELECT FROM batches WHERE expires_at_ms <= $1)";
+    session.one(sql, &[&sql_number(now_ms)]).await?.column(0)
+}
 
 impl Act<'_> {
     /// Cancels a batch of a user.
@@ -23,8 +30,37 @@ impl Act<'_> {
         if row.batch.status != BatchStatus::InProgress {
             return Ok(Some(row.batch));
         }
-        self.cancel_open_batch(row).await?;
+        self.stop_batch(row, BatchStatus::Cancelling).await?;
         Ok(row::find(&self.session, batch).await?.map(|row| row.batch))
+    }
+
+    /// Expires the open batch whose time was over first. Returns whether there was one. Only one node does so
+    /// at a time.
+    pub(crate) async fn expire_due_batch(&mut self) -> Result<bool, StoreError> {
+        let sql = "SELECT pg_try_advisory_xact_lock(hashtextextended(current_schema() || ' expire', 0))";
+        if !self.session.one(sql, &[]).await?.column::<bool>(0)? {
+            return Ok(false);
+        }
+        let sql =
+            "SELECT id, user_id FROM batches WHERE expires_at_ms <= $1 ORDER BY expires_at_ms, id LIMIT 1";
+        let Some(found) = self.session.row(sql, &[&sql_number(self.now_ms)]).await? else { return Ok(false) };
+        let (batch, user): (BatchId, UserId) = (found.parsed(0)?, found.user(1)?);
+        self.lock_active_jobs(user, batch).await?;
+        match self.lock_batch(batch).await {
+            // It may have ended meanwhile.
+            Ok(Some(row)) if row.due_ms().is_some_and(|due_ms| due_ms <= self.now_ms) => {
+                tracing::info!(%batch, user = user.0, "batch expired");
+                self.stop_batch(row, BatchStatus::Expiring).await?;
+            }
+            Ok(_) => {}
+            Err(StoreError::Corrupt(reason)) => {
+                tracing::error!(%batch, reason, "batch cannot be read; it does not expire");
+                let sql = "UPDATE batches SET expires_at_ms = NULL WHERE id = $1";
+                self.session.execute(sql, &[&batch.to_string()]).await?;
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(true)
     }
 
     async fn lock_active_jobs(&mut self, user: UserId, batch: BatchId) -> Result<(), StoreError> {
@@ -43,11 +79,8 @@ impl Act<'_> {
         Ok(())
     }
 
-    async fn cancel_open_batch(&mut self, mut row: BatchRow) -> Result<(), StoreError> {
-        let (batch, unstarted) = (row.batch.id, row.unstarted());
-        row.batch.status = BatchStatus::Cancelling;
-        row.batch.cancelling_at_ms = Some(self.now_ms);
-        row.batch.counts.failed = row.batch.counts.failed.saturating_add(unstarted);
+    async fn stop_batch(&mut self, mut row: BatchRow, status: BatchStatus) -> Result<(), StoreError> {
+        let (batch, unstarted) = (row.batch.id, row.stop(status, self.now_ms));
         self.effects.unfinished = self.effects.unfinished.saturating_sub(i64::from(unstarted));
         set_waiting(&mut row, None);
         self.settle_batch(&mut row).await?;
@@ -59,7 +92,7 @@ impl Act<'_> {
                 Ok(Some(mut row)) => self.cancel_row(&mut row).await?,
                 Ok(None) => {}
                 Err(StoreError::Corrupt(reason)) => {
-                    tracing::error!(%job, reason, "job of a cancelled batch cannot be read");
+                    tracing::error!(%job, reason, "job of a stopped batch cannot be read");
                 }
                 Err(error) => return Err(error),
             }
