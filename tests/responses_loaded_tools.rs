@@ -121,3 +121,98 @@ fn the_client_searches_for_tools_and_the_model_calls_what_it_found() {
     let hosted = json!({"model": "scripted", "input": "x", "tools": [{"type": "tool_search"}]});
     assert_eq!(server.post(RESPONSES, &hosted).json()["error"]["param"], "tools[0].execution");
 }
+
+/// The definition of a function.
+fn function(name: &str) -> Value {
+    json!({"type": "function", "name": name, "parameters": {"type": "object"}})
+}
+
+/// An item that brings these tools.
+fn brings(tools: &[Value]) -> Value {
+    json!({"type": "additional_tools", "role": "developer", "tools": tools})
+}
+
+#[test]
+fn a_chain_of_responses_keeps_the_tools_that_its_items_have_brought() {
+    let upstream = Upstream::start(|request, _| match tool_results(request).len() {
+        0 => Answer::calls(&[("clock__sleep", json!({"ms": 1}))]),
+        count => Answer::text(&format!("{count} results")),
+    });
+    let server = Server::start_against(&upstream, "");
+    let ask = |previous: &Value, input: Value| {
+        let body = json!({"model": "scripted", "previous_response_id": previous, "input": input});
+        let reply = server.post(RESPONSES, &body);
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        reply.json()
+    };
+    let latest = || upstream.requests().pop().expect("a request");
+    let clock =
+        json!({"type": "namespace", "name": "clock", "description": "", "tools": [function("sleep")]});
+    let custom = json!({"type": "custom", "name": "exec"});
+    let first = ask(&Value::Null, json!([brings(&[clock.clone(), custom]), question()]));
+    let call = &first["output"][0];
+    let result = json!({"type": "function_call_output", "call_id": call["call_id"], "output": "ok"});
+    let second = ask(&first["id"], json!([result]));
+    assert_eq!(second["output"][0]["content"][0]["text"], "1 results", "{second}");
+    assert_eq!(offered(&latest()), ["clock__sleep", "exec"]);
+    assert_eq!(second["tools"], json!([]), "what the request has under 'tools'");
+    // The same tools once more, and one that is new.
+    let third = ask(&second["id"], json!([brings(&[clock, function("look")]), question()]));
+    assert_eq!(offered(&latest()), ["clock__sleep", "exec", "look"]);
+    let given = json!({"model": "scripted", "previous_response_id": third["id"], "input": "x", "tools": [function("look")]});
+    assert_eq!(server.post(RESPONSES, &given).status, 200);
+    assert_eq!(offered(&latest()), ["look", "clock__sleep", "exec"], "a chain of three");
+    let counted = server.post("/v1/responses/input_tokens", &given).json()["input_tokens"].as_u64();
+    let mut alone = given;
+    alone["previous_response_id"] = Value::Null;
+    assert!(counted > server.post("/v1/responses/input_tokens", &alone).json()["input_tokens"].as_u64());
+    // A call of an inherited tool has its namespace, after a restart, too.
+    let server = server.crash_and_restart("");
+    let shown = server.get(&format!("/v1/responses/{}", first["id"].as_str().expect("an id"))).json();
+    assert_eq!(shown["output"][0]["namespace"], "clock", "{shown}");
+}
+
+#[test]
+fn a_call_of_an_inherited_tool_is_the_clients() {
+    let upstream = Upstream::start(|request, _| match request["messages"].as_array().map_or(0, Vec::len) {
+        1 => Answer::text("hello"),
+        _ => Answer::calls(&[("clock__sleep", json!({"ms": 1})), ("exec", json!({"input": "1+1"}))]),
+    });
+    let server = Server::start_against(&upstream, "");
+    let clock =
+        json!({"type": "namespace", "name": "clock", "description": "", "tools": [function("sleep")]});
+    let tools = brings(&[clock, json!({"type": "custom", "name": "exec"})]);
+    let first =
+        server.post(RESPONSES, &json!({"model": "scripted", "input": [tools.clone(), question()]})).json();
+    let body = json!({"model": "scripted", "previous_response_id": first["id"], "input": "go"});
+    let second = server.post(RESPONSES, &body).json();
+    let of = |response: &Value, index: usize| {
+        let call = &response["output"][index];
+        [call["type"].clone(), call["namespace"].clone(), call["name"].clone()]
+    };
+    assert_eq!(of(&second, 0), [json!("function_call"), json!("clock"), json!("sleep")], "{second}");
+    assert_eq!(of(&second, 1)[0], "custom_tool_call", "{second}");
+}
+
+#[test]
+fn a_conversation_keeps_the_tools_that_its_items_have_brought() {
+    let upstream = Upstream::start(|_, _| Answer::text("fine"));
+    let server = Server::start_against(&upstream, "");
+    let conversation = server.post("/v1/conversations", &json!({})).json()["id"].clone();
+    let ask = |input: Value| {
+        let body = json!({"model": "scripted", "conversation": conversation, "input": input});
+        let reply = server.post(RESPONSES, &body);
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        upstream.requests().pop().expect("a request")
+    };
+    ask(json!([brings(&[function("a")]), question()]));
+    assert_eq!(offered(&ask(json!("again"))), ["a"]);
+    let path = format!("/v1/conversations/{}/items", conversation.as_str().expect("an id"));
+    for name in ["b", "c"] {
+        let added = server.post(&path, &json!({"items": [brings(&[function(name)])]}));
+        assert_eq!(added.status, 200, "{}", added.body);
+    }
+    for _ in 0..2 {
+        assert_eq!(offered(&ask(json!("and again"))), ["a", "b", "c"]);
+    }
+}

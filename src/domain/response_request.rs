@@ -21,6 +21,9 @@ pub struct ResponseRequest {
     /// Labels of the servers whose tools earlier responses of the chain have listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub listed_before: Vec<String>,
+    /// Tools that the items of earlier responses of the chain have brought.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loaded_before: Vec<Value>,
 }
 
 /// Tools of an MCP server that a request names.

@@ -44,7 +44,7 @@ pub(crate) async fn input_tokens(
 
 fn count(mut asked: ResponsesRequest, app: &AppDependencies, user: UserId) -> Result<u64, ApiError> {
     let model = spec::model(asked.model.take(), app)?;
-    let offered = asked.offered(app)?;
+    let offered = asked.offered(app, user)?;
     let messages = messages(&mut asked, app, user)?;
     let estimator = TokenEstimator::of_model(&model);
     let instructions = asked.instructions.map(|content| Message::System { content });
@@ -110,7 +110,7 @@ fn summary_job(
     user: UserId,
 ) -> Result<JobSpec, ApiError> {
     let model = required_model(asked.model.take())?;
-    asked.offered(app)?;
+    asked.offered(app, user)?;
     let mut messages = messages(&mut asked, app, user)?;
     messages.push(Message::user(INSTRUCTION));
     let job = JobRequest {

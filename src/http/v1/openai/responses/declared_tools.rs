@@ -33,7 +33,7 @@ impl DeclaredTools {
     pub(super) fn of(request: &ResponseRequest) -> Self {
         let given =
             request.shown.get("tools").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let loaded = loaded_tools::of_items(&request.input, given);
+        let loaded = loaded_tools::of_items((&request.loaded_before, &request.input), given);
         let tools: Vec<&Value> = given.iter().chain(&loaded).collect();
         let is_of = |tool: &Value, kind: &str| tool.get("type").and_then(Value::as_str) == Some(kind);
         let named = |kind: &str, field: &str| -> Vec<String> {

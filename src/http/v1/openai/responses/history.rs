@@ -34,7 +34,7 @@ impl FoundResponse {
     }
 
     /// The same, with a response that is not stored, but that a connection keeps.
-    fn find_with(
+    pub(super) fn find_with(
         (store, user): (&dyn Store, UserId),
         job: JobId,
         kept: Option<JobId>,

@@ -1,5 +1,5 @@
 //! Tools that items of the input bring: `additional_tools`, and the outputs of a search for tools that the
-//! client runs. They are offered in the request whose input has the items.
+//! client runs. They are offered in the request whose input has the items, and in those that continue it.
 
 use crate::domain::model_settings::ClientFunction;
 use crate::http::error::ApiError;
@@ -18,11 +18,11 @@ pub(super) const CALL: &str = "tool_search_call";
 /// The type of a result.
 pub(super) const RESULT: &str = "tool_search_output";
 
-/// The tools that the items bring and that are not among `tools`.
-pub(super) fn of_items(items: &[Value], tools: &[Value]) -> Vec<Value> {
+/// The tools that earlier responses and the items bring, and that are not among `tools`.
+pub(super) fn of_items((before, items): (&[Value], &[Value]), tools: &[Value]) -> Vec<Value> {
     let bring = |item: &&Value| [ADDITIONAL, RESULT].contains(&text(item, "type"));
-    let mut brought =
-        items.iter().filter(bring).filter_map(|item| item.get("tools")?.as_array()).flatten().peekable();
+    let by_items = items.iter().filter(bring).filter_map(|item| item.get("tools")?.as_array()).flatten();
+    let mut brought = before.iter().chain(by_items).peekable();
     if brought.peek().is_none() {
         return Vec::new();
     }
@@ -39,8 +39,8 @@ fn unknown(mut tool: Value, known: &mut HashSet<(String, String)>) -> Option<Val
     let Value::Object(map) = &mut tool else { return Some(tool) };
     map.remove("defer_loading");
     let Some(inner) = map.get_mut("tools").and_then(Value::as_array_mut) else {
-        let is_new = name.is_empty() || known.insert((String::new(), name));
-        return is_new.then_some(tool);
+        let name = if name.is_empty() { json!(map).to_string() } else { name };
+        return known.insert((String::new(), name)).then_some(tool);
     };
     inner.retain(|tool| known.insert((name.clone(), text(tool, "name").to_owned())));
     for tool in inner.iter_mut().filter_map(Value::as_object_mut) {
@@ -100,8 +100,12 @@ mod tests {
             json!({"type": ADDITIONAL, "tools": [function("a"), deferred("b"), namespace(json!([deferred("a")]))]}),
             json!({"type": RESULT, "tools": [function("b"), namespace(json!([function("a"), function("c")]))]}),
         ];
-        let offered = of_items(&items, &[function("a")]);
+        let offered = of_items((&[], &items), &[function("a")]);
         let expected = [function("b"), namespace(json!([function("a")])), namespace(json!([function("c")]))];
         assert_eq!(offered, expected);
+        assert_eq!(of_items((&offered, &items[1..]), &[function("a")]), expected, "sent again in a chain");
+        let hosted = [json!({"type": "web_search"})];
+        let again = [json!({"type": ADDITIONAL, "tools": hosted})];
+        assert_eq!(of_items((&hosted, &again), &[]), hosted);
     }
 }

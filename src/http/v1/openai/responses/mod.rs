@@ -12,6 +12,7 @@ pub(crate) mod conversations;
 mod custom_tool;
 mod declared_tools;
 mod earlier_calls;
+mod earlier_tools;
 mod fold;
 mod history;
 pub(crate) mod hosted_tools;

@@ -6,7 +6,7 @@ use super::input::{self, MessageBuilder};
 use super::mcp_lists::Continued;
 use super::open_calls::ClientCall;
 use super::tools::{self, OfferedTools};
-use super::{approval, history, loaded_tools, open_calls, options};
+use super::{approval, earlier_tools, history, loaded_tools, open_calls, options};
 use crate::domain::handed_approvals::HandedApprovals;
 use crate::domain::hosted_tool::HostedTool;
 use crate::domain::id::{ConversationId, JobId, UserId};
@@ -174,10 +174,10 @@ impl ResponsesRequest {
         }
         let model = required_model(self.model.take())?;
         let tools = self.tools.take().unwrap_or_default();
-        let offered = self.read_tools(&tools, app)?;
+        let conversation_id = self.conversation_id(app, user)?;
+        let (offered, loaded_before) = self.read_tools(&tools, conversation_id.as_ref(), (app, user))?;
         let settings = self.settings(&offered)?;
         let shown = self.shown(&tools, (is_stored, is_background));
-        let conversation_id = self.conversation_id(app, user)?;
         let ReadInput { messages, items: input, handed } =
             self.read_input(app, user, conversation_id.as_ref())?;
         open_calls::check(&handed, &input)?;
@@ -218,24 +218,41 @@ impl ResponsesRequest {
         spec.priority = headers.priority.unwrap_or(spec.priority);
         (spec.functions, spec.settings, spec.is_plain) = (offered.functions, settings, is_plain);
         spec.handed_approvals = handed_approvals;
-        let request = ResponseRequest { input, shown, is_stored, is_background, mcp_lists, listed_before };
+        let request = ResponseRequest {
+            input,
+            shown,
+            is_stored,
+            is_background,
+            mcp_lists,
+            listed_before,
+            loaded_before,
+        };
         spec.response = Some(request.clone());
         Ok(ResponseJob { spec, request, is_stream: self.stream.unwrap_or(false) })
     }
 
-    /// What the model may call. Fails at a field that `POST /v1/responses` would refuse.
-    pub(super) fn offered(&self, app: &AppDependencies) -> Result<OfferedTools, ApiError> {
+    /// What the model may call in a request that belongs to no conversation. Fails at a field that
+    /// `POST /v1/responses` would refuse.
+    pub(super) fn offered(&self, app: &AppDependencies, user: UserId) -> Result<OfferedTools, ApiError> {
         self.check()?;
-        let offered = self.read_tools(self.tools.as_deref().unwrap_or_default(), app)?;
+        let (offered, _) = self.read_tools(self.tools.as_deref().unwrap_or_default(), None, (app, user))?;
         self.settings(&offered)?;
         Ok(offered)
     }
 
-    /// What the model may call of these tools, and of those that the input brings.
-    fn read_tools(&self, tools: &[Value], app: &AppDependencies) -> Result<OfferedTools, ApiError> {
+    /// What the model may call of these tools, and of those that the input brings or that earlier responses
+    /// have brought. Returns the latter, too.
+    fn read_tools(
+        &self,
+        tools: &[Value],
+        conversation: Option<&ConversationId>,
+        (app, user): (&AppDependencies, UserId),
+    ) -> Result<(OfferedTools, Vec<Value>), ApiError> {
+        let earlier = (self.previous_response_id.as_deref(), conversation);
+        let before = earlier_tools::of(app, (user, self.kept), earlier)?;
         let items = self.input.as_ref().and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let loaded = loaded_tools::of_items(items, tools);
-        tools::read((tools, &loaded), self.tool_choice.as_ref(), app)
+        let loaded = loaded_tools::of_items((&before, items), tools);
+        Ok((tools::read((tools, &loaded), self.tool_choice.as_ref(), app)?, before))
     }
 
     fn check(&self) -> Result<(), ApiError> {

@@ -36,6 +36,7 @@ fn new_fold(after: Option<u64>) -> ResponseFold {
         is_background: true,
         mcp_lists: Vec::new(),
         listed_before: Vec::new(),
+        loaded_before: Vec::new(),
     };
     ResponseFold::new(&job(), &request).streamed(after)
 }
@@ -203,6 +204,7 @@ fn tools_are_listed_once_when_the_job_begins_and_at_the_same_numbers_again() {
         is_background: true,
         mcp_lists: vec![list],
         listed_before: Vec::new(),
+        loaded_before: Vec::new(),
     };
     let read = |after: Option<u64>| {
         let mut fold = ResponseFold::new(&job(), &request).streamed(after);
@@ -339,6 +341,7 @@ fn store_with_response(text: &str) -> Arc<MemoryStore> {
         is_background: false,
         mcp_lists: Vec::new(),
         listed_before: Vec::new(),
+        loaded_before: Vec::new(),
     };
     spec.response = Some(request);
     let new = NewJob { id: JOB, user: UserId::SINGLE, created_at_ms: 0, spec, in_existing: false };

@@ -45,6 +45,7 @@ pub(super) fn items(
         is_background: false,
         mcp_lists: Vec::new(),
         listed_before: Vec::new(),
+        loaded_before: Vec::new(),
     });
     let fold = history::fold(store, ResponseFold::new(&row, &request), &row)?;
     let inputs = request.input.into_iter().enumerate().map(|(place, item)| {
