@@ -114,9 +114,9 @@ routes! {
     DELETE "/v1/conversations/{id}/items/{item}" User [] => async v1::openai::responses::conversations::items::remove;
 
     GET "/v1/batches" User ["limit", "cursor", "after"] => async v1::batches::list;
-    POST "/v1/batches" User ["concurrency", "webhook_url", "dry_run"] => body v1::batches::upload::upload;
+    POST "/v1/batches" User ["concurrency", "completion_window_s", "webhook_url", "dry_run"] => body v1::batches::upload::upload;
     // `curl -T file URL` sends PUT.
-    PUT "/v1/batches" User ["concurrency", "webhook_url", "dry_run"] => body v1::batches::upload::upload;
+    PUT "/v1/batches" User ["concurrency", "completion_window_s", "webhook_url", "dry_run"] => body v1::batches::upload::upload;
     GET "/v1/batches/{id}" User ["wait"] => async v1::batches::show;
     DELETE "/v1/batches/{id}" User [] => async v1::batches::delete;
     GET "/v1/batches/{id}/results" User ["follow", "after"] => async v1::batches::results::results;

@@ -44,6 +44,10 @@ fn form(purposes: &Value) -> Value {
             "expires_after[seconds]": {"type": "integer", "minimum": LIFETIME_S.start(), "maximum": LIFETIME_S.end()},
         },
         "required": ["file", "purpose"],
+        "dependentRequired": {
+            "expires_after[anchor]": ["expires_after[seconds]"],
+            "expires_after[seconds]": ["expires_after[anchor]"],
+        },
         "additionalProperties": false,
     }}})
 }

@@ -59,14 +59,15 @@ fn models(drawing: &mut Drawing) {
 /// Completions that were created with `store`.
 fn stored(drawing: &mut Drawing) {
     const ONE: &str = "/v1/chat/completions/{id}";
-    let page = |operation: Operation| {
+    let page = |operation: Operation, after: Value| {
         operation
-            .query("after", json!({"type": "string"}))
+            .query("after", after)
             .query("limit", json!({"type": "integer", "minimum": 1, "maximum": 100}))
             .query("order", json!({"enum": ["asc", "desc"]}))
     };
     let list = Operation::new("GET", "/v1/chat/completions", "Chat completions that were stored");
-    let list = page(list).query("model", json!({"type": "string"}));
+    let after = json!({"type": "string", "pattern": "^chatcmpl-job_[0-7][0-9A-HJKMNP-TV-Z]{25}$"});
+    let list = page(list, after).query("model", json!({"type": "string"}));
     let said = "Oldest first by default";
     let list = list.answers::<ChatPageResponse<StoredCompletion>>(drawing, 200, said);
     drawing.add(list);
@@ -81,7 +82,8 @@ fn stored(drawing: &mut Drawing) {
     let delete = delete.answers::<DeletedCompletionResponse>(drawing, 200, "It is gone");
     drawing.add(delete);
     let path = "/v1/chat/completions/{id}/messages";
-    let messages = page(Operation::new("GET", path, "The messages that a stored chat completion answered"));
+    let messages = Operation::new("GET", path, "The messages that a stored chat completion answered");
+    let messages = page(messages, json!({"type": "string"}));
     let messages = messages.answers::<ChatPageResponse<StoredChatMessage>>(drawing, 200, said);
     drawing.add(messages);
 }

@@ -100,7 +100,7 @@ impl Transaction<'_> {
         // Lines count as unfinished jobs from here on; each hands its share over to its job.
         self.counters.unfinished = self.counters.unfinished.saturating_add(u64::from(new.lines));
         let mut row = BatchRow { batch, next_line: 0, active: 0, ended: 0, retried: 0 };
-        self.await_expiry(&row)?;
+        self.list_expiry(&row)?;
         self.start_lines(&mut row)?;
         self.put_batch(&row)?;
         Ok(row.batch)

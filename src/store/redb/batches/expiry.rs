@@ -25,7 +25,7 @@ pub(crate) fn is_any_due(reading: &ReadTransaction, now_ms: u64) -> Result<bool,
 
 impl Transaction<'_> {
     /// Lists a new batch among those that expire, if it does.
-    pub(crate) fn await_expiry(&mut self, row: &BatchRow) -> Result<(), StoreError> {
+    pub(crate) fn list_expiry(&mut self, row: &BatchRow) -> Result<(), StoreError> {
         if let Some(expires_at_ms) = row.due_ms() {
             let key = BatchExpiryKey { expires_at_ms, batch: row.batch.id };
             self.tables.expiring_batches.insert(&key.encode(), ())?;
@@ -41,25 +41,25 @@ impl Transaction<'_> {
         }
         Ok(())
     }
+}
 
-    /// Expires the open batch whose time was over first. Returns whether there was one.
-    pub(crate) fn expire_due_batch(&mut self) -> Result<bool, StoreError> {
-        let due = end_of_due(self.now_ms);
-        let first = self.tables.expiring_batches.range::<&BatchExpiryBytes>(..&due)?.next().transpose()?;
-        let Some(key) = first.map(|(key, _)| BatchExpiryKey::decode(key.value())) else { return Ok(false) };
-        self.tables.expiring_batches.remove(&key.encode())?;
-        self.mark_dirty();
-        match self.find_batch(key.batch) {
-            Ok(Some(row)) if row.due_ms() == Some(key.expires_at_ms) => {
-                tracing::info!(batch = %key.batch, user = row.batch.user.0, "batch expired");
-                self.stop_batch(row, BatchStatus::Expiring)?;
-            }
-            Ok(_) => {}
-            Err(StoreError::Corrupt(reason)) => {
-                tracing::error!(batch = %key.batch, reason, "batch cannot be read; it does not expire");
-            }
-            Err(error) => return Err(error),
+/// Expires the open batch whose time was over first. Returns whether there was one.
+pub(crate) fn expire_due_batch(transaction: &mut Transaction<'_>) -> Result<bool, StoreError> {
+    let due = end_of_due(transaction.now_ms);
+    let first = transaction.tables.expiring_batches.range::<&BatchExpiryBytes>(..&due)?.next().transpose()?;
+    let Some(key) = first.map(|(key, _)| BatchExpiryKey::decode(key.value())) else { return Ok(false) };
+    transaction.tables.expiring_batches.remove(&key.encode())?;
+    transaction.mark_dirty();
+    match transaction.find_batch(key.batch) {
+        Ok(Some(row)) if row.due_ms() == Some(key.expires_at_ms) => {
+            tracing::info!(batch = %key.batch, user = row.batch.user.0, "batch expired");
+            transaction.stop_batch(row, BatchStatus::Expiring)?;
         }
-        Ok(true)
+        Ok(_) => {}
+        Err(StoreError::Corrupt(reason)) => {
+            tracing::error!(batch = %key.batch, reason, "batch cannot be read; it does not expire");
+        }
+        Err(error) => return Err(error),
     }
+    Ok(true)
 }

@@ -55,7 +55,7 @@ impl Batches for RedbStore {
         let now_ms = self.shared.clock.now_ms();
         match self.read(|reading| expiry::is_any_due(reading, now_ms)) {
             Ok(true) if self.is_clock_trusted() => {
-                self.push(WriteOptions::default(), |transaction| transaction.expire_due_batch())
+                self.push(WriteOptions::default(), expiry::expire_due_batch)
             }
             Ok(_) => Ticket::resolved(Ok(false)),
             Err(error) => Ticket::resolved(Err(error)),
