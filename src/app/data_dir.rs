@@ -47,15 +47,20 @@ pub(super) fn open_database(
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<PostgresStore>, AppError> {
     provide_data_dir(&config.data_dir)?;
+    let database = database_options(config, url);
+    Ok(PostgresStore::open(&database, &store_options(config), &config.limits, Arc::clone(clock))?)
+}
+
+/// How this node reaches the database.
+pub fn database_options(config: &Config, url: &Secret) -> PostgresOptions {
     let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let database = PostgresOptions {
+    PostgresOptions {
         url: url.clone(),
         node_name: config.store.node_name.clone().unwrap_or_else(host),
         lease: Duration::from_secs(config.store.lease_s),
         connections: config.store.connections,
         uses_database_time: true,
-    };
-    Ok(PostgresStore::open(&database, &store_options(config), &config.limits, Arc::clone(clock))?)
+    }
 }
 
 fn store_options(config: &Config) -> StoreOptions {

@@ -2,6 +2,7 @@
 //! others.
 
 mod audit;
+mod catalogue;
 mod control_file;
 mod data_dir;
 mod directory_size;
@@ -38,7 +39,7 @@ use crate::ports::NodeStore;
 use crate::webhooks::DispatcherThreads;
 use control_file::ControlFile;
 pub use control_file::{ControlAddress, read_control_file};
-pub use data_dir::{CONTENTS_DIRECTORY, STORE_FILE, open_store, provide_data_dir};
+pub use data_dir::{CONTENTS_DIRECTORY, STORE_FILE, database_options, open_store, provide_data_dir};
 pub use error::AppError;
 pub use first_invite::FirstInvite;
 use free_memory::FreeMemoryReleaser;

@@ -7,7 +7,7 @@ use super::error::AppError;
 use super::first_invite;
 use super::job_directories::{CleanerPorts, JobDirectoryCleaner};
 use super::mcp::McpProbe;
-use super::readiness::{DiskProbe, StoreProbe};
+use super::readiness::{DiskProbe, NodeProbe, StoreProbe};
 use super::secret_files::PendingSecrets;
 use super::self_test::{LevelStates, SandboxSelfTest, SelfTestListener};
 use super::signals::StopSignals;
@@ -95,7 +95,7 @@ impl App {
             mcp: mcp.as_ref(),
             meter: &meter,
         };
-        let tools = tools::executor(config, tool_dependencies)?;
+        let tools = tools::server_executor(config, tool_dependencies)?;
         let cleaner = start_cleaner(config, &store, (&workspaces, &contents, &files), &clock)
             .map_err(AppError::Runtime)?;
         let ports =
@@ -305,10 +305,13 @@ fn health_sources(
     self_test: &SandboxSelfTest,
     mcp: Option<&Arc<McpServers>>,
 ) -> HealthSources {
+    // A file has one node.
+    let node = store.node_state().map(|_| NodeProbe(Arc::clone(store)));
     let disk = DiskProbe(Arc::clone(store));
     let store = StoreProbe(Arc::clone(store));
     let mut probes: Vec<Box<dyn ReadinessProbe>> =
         vec![Box::new(store), Box::new(disk), Box::new(pool.probe())];
+    probes.extend(node.map(|node| -> Box<dyn ReadinessProbe> { Box::new(node) }));
     probes.extend(self_test.probes());
     probes.extend(mcp.map(|mcp| -> Box<dyn ReadinessProbe> { Box::new(McpProbe(Arc::clone(mcp))) }));
     HealthSources { probes, levels: self_test.level_states(), mcp: mcp.cloned() }
@@ -363,7 +366,11 @@ fn http_dependencies(
         toolbox: Arc::clone(&ports.tools),
         model: Arc::clone(&ports.model),
         meter: Arc::clone(&ports.meter),
-        exposition: Arc::new(Scrape { metrics, store: Arc::<dyn NodeStore>::clone(store) }),
+        exposition: Arc::new(Scrape {
+            metrics,
+            store: Arc::<dyn NodeStore>::clone(store),
+            cluster: Arc::<dyn NodeStore>::clone(store),
+        }),
         status: Arc::new(status),
         probes: health.probes,
         kernel_tables: Arc::new(SandboxRelief(sandbox)),

@@ -5,8 +5,8 @@ use crate::domain::id::UserId;
 use crate::mcp::McpServers;
 use crate::metrics::Metrics;
 use crate::ports::{
-    Clock, McpServerInfo, NodeStore, SandboxLevelInfo, ServerFigures, ServerStatus, StoreError, StoreStats,
-    UserJobCounts,
+    Clock, ClusterView, McpServerInfo, NodeStore, SandboxLevelInfo, ServerFigures, ServerStatus, StoreError,
+    StoreStats, UserJobCounts,
 };
 use std::sync::Arc;
 
@@ -32,6 +32,10 @@ impl ServerStatus for StatusSources {
 
     fn store(&self) -> Result<StoreStats, StoreError> {
         self.store.stats()
+    }
+
+    fn cluster(&self) -> Result<Option<ClusterView>, StoreError> {
+        self.store.cluster_view()
     }
 
     fn jobs_of(&self, user: UserId) -> Result<UserJobCounts, StoreError> {

@@ -1,5 +1,6 @@
 //! Builds all tools, for the server and for `nanoclaw tools` without a server.
 
+use super::catalogue::ServerCatalogues;
 use super::error::AppError;
 use super::{audit, job_services, secret_files, system, workspace_files};
 use crate::config::Config;
@@ -91,11 +92,20 @@ fn code_runner(config: &Config, sandbox: &Arc<Sandbox>) -> Arc<dyn CodeRunner> {
     }
 }
 
-/// All tools, those of the operator included.
-pub(super) fn executor(
+/// All tools of a server. Its node compares them, and the models, with those of other nodes.
+pub(super) fn server_executor(
     config: &Config,
     dependencies: ExecutorDependencies<'_>,
 ) -> Result<Arc<Executor>, AppError> {
+    let (store, model) = (dependencies.store, Arc::clone(dependencies.model));
+    let executor = executor(config, dependencies)?;
+    let tools: Arc<dyn Toolbox> = Arc::<Executor>::clone(&executor);
+    store.set_catalogue(Arc::new(ServerCatalogues { tools, model }));
+    Ok(executor)
+}
+
+/// All tools, those of the operator included.
+fn executor(config: &Config, dependencies: ExecutorDependencies<'_>) -> Result<Arc<Executor>, AppError> {
     let ExecutorDependencies { sandbox, bash, store, model, clock, entropy, files, audit, mcp, meter } =
         dependencies;
     let jobs: Arc<dyn JobServices> =

@@ -4,7 +4,8 @@ use super::client::{self, ApiClient};
 use super::error::CliError;
 use super::terminal::Colour;
 use super::{
-    admin, backup, batch, check, configuration, doctor, exec, jobs, manual, mcp, resources, serve, tools,
+    admin, backup, batch, check, configuration, doctor, exec, jobs, manual, mcp, nodes, resources, serve,
+    tools,
 };
 use crate::app::read_control_file;
 use crate::app::system::SystemClock;
@@ -16,6 +17,7 @@ use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use jobs::{approval, ask, chat, list};
+use nodes::NodesSource;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -109,6 +111,8 @@ pub(super) enum Command {
     Restore(backup::RestoreArgs),
     /// Read the whole store and name damaged rows; stop the server first
     Check(check::StoreCheckArgs),
+    /// List the servers that share the database of store.url
+    Nodes(nodes::NodesArgs),
     /// Create, list and change accounts
     #[command(subcommand)]
     User(user::UserCommand),
@@ -178,6 +182,18 @@ impl GlobalOptions {
             Ok(_) | Err(_) => {}
         }
         self.client()
+    }
+
+    /// Where to read the nodes: at the named server, else in the database of the configuration, else at the
+    /// server of a store that is a file.
+    pub(super) fn nodes_source(&self) -> Result<NodesSource, CliError> {
+        let is_named = self.token.is_some() || self.server.is_some();
+        match self.load_keyless() {
+            Ok(config) if !is_named && config.store.url.is_some() => {
+                Ok(NodesSource::Database(Box::new(config)))
+            }
+            Ok(_) | Err(_) => self.store_server().map(NodesSource::Server),
+        }
     }
 
     /// The server of a client command.

@@ -13,6 +13,7 @@ const GROUPS: &[(&str, &[(&str, &str)])] = &[
             ("demo", "Show a job that runs, streams, is killed and resumes"),
             ("doctor, check", "What works on this machine; is the store intact"),
             ("config", "Show or check the configuration"),
+            ("nodes", "List the servers that share the database of store.url"),
             ("backup, restore", "Copy the whole store into a file, and back"),
         ],
     ),
@@ -68,6 +69,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("backup", &["nanoclaw backup /backups/nanoclaw-$(date +%F).redb"]),
     ("restore", &["nanoclaw restore /backups/nanoclaw-2026-01-31.redb --data-dir /var/lib/nanoclaw"]),
     ("check", &["nanoclaw check --data-dir /var/lib/nanoclaw"]),
+    ("nodes", &["nanoclaw nodes", "nanoclaw nodes --json | jq .warnings"]),
     ("user", &["nanoclaw user add ann", "pwgen 20 1 | nanoclaw user add ann --password-stdin"]),
     (
         "token",
@@ -93,7 +95,7 @@ fn used_options(command: &str) -> &'static [&'static str] {
     match command {
         "ask" | "chat" | "tail" | "batch" | "jobs" | "cancel" | "approve" | "deny" | "retry" | "list"
         | "show" | "delete" | "output" => &["config", "server", "token"],
-        "backup" => &["config", "data_dir", "server", "token"],
+        "backup" | "nodes" => &["config", "data_dir", "server", "token"],
         "serve" | "restore" | "check" | "user" | "token" | "tools" | "doctor" | "config" => {
             &["config", "data_dir"]
         }

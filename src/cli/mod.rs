@@ -17,6 +17,7 @@ mod jobs;
 mod logging;
 mod manual;
 mod mcp;
+mod nodes;
 mod resources;
 mod serve;
 mod terminal;
@@ -100,6 +101,7 @@ impl Command {
             Self::Check(args) => check::check(&common.data_dir()?, args, terminal),
             Self::User(command) => user::user(|| common.account_admin(), command, terminal).map(done),
             Self::Token(command) => token::token(&*common.account_admin()?, command, terminal).map(done),
+            Self::Nodes(args) => nodes::nodes(&common.nodes_source()?, &*clock, args, terminal).map(done),
             Self::Tools(args) => tools::tools(&common.load(Vec::new())?, &clock, args, terminal),
             Self::Exec(args) => exec::exec(common.load(Vec::new())?.code_execution.clone(), args, terminal),
             Self::Doctor(args) => {

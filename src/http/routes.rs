@@ -143,6 +143,7 @@ routes! {
     GET "/v1/tools" User [] => async v1::tools::list;
     POST "/v1/tools/{name}/call" Admin ["project_id"] => body v1::tools::call;
     GET "/v1/status" User [] => async v1::status::show;
+    GET "/v1/nodes" Admin [] => async v1::nodes::list;
     GET "/v1/usage" User ["from", "to", "conversation_id", "group_by"] => async v1::usage::usage;
     GET "/v1/backup" Admin [] => async v1::backup::backup;
 

@@ -94,6 +94,11 @@ families! {
     store_failures: IntCounterVec = IntCounterVec::new, "nanoclaw_store_failures_total" []
         "Commits that failed because of the disk.";
 
+    node_events: IntCounterVec = IntCounterVec::new, "nanoclaw_node_events_total" ["event"]
+        "Leases that this node has lost (lease_lost), nodes that it has taken over (take_over), and their jobs (job_taken_over).";
+    database_seconds: HistogramVec = histograms(COMMIT_S), "nanoclaw_database_seconds" ["operation"]
+        "Round trips of heartbeats (heartbeat), and times from a commit on another node until this one hears of it (notification).";
+
     connections: IntGaugeVec = IntGaugeVec::new, "nanoclaw_http_connections" []
         "Open connections of clients.";
     streams: IntGaugeVec = IntGaugeVec::new, "nanoclaw_sse_connections" []

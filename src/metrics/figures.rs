@@ -21,6 +21,7 @@ impl Metrics {
             commit: families.commit_seconds.percentiles(),
             first_token: families.first_token.percentiles(),
             job: families.duration.percentiles(),
+            notification_lag: families.database_seconds.percentiles_of(Some("notification")),
             models: self.model_calls(),
         }
     }
@@ -58,8 +59,16 @@ impl Family<IntGaugeVec> {
 impl Family<HistogramVec> {
     /// The percentiles of all series together; `None` while nothing was counted.
     fn percentiles(&self) -> Option<Percentiles> {
+        self.percentiles_of(None)
+    }
+
+    /// The same of the series with this value of a label.
+    fn percentiles_of(&self, value: Option<&str>) -> Option<Percentiles> {
         let (mut buckets, mut total): (Vec<(f64, u64)>, u64) = (Vec::new(), 0);
-        for metric in metrics_of(&self.collect()) {
+        let is_wanted = |metric: &&Metric| {
+            value.is_none_or(|value| metric.get_label().iter().any(|label| label.value() == value))
+        };
+        for metric in metrics_of(&self.collect()).filter(is_wanted) {
             total = total.saturating_add(metric.get_histogram().get_sample_count());
             for (place, bucket) in metric.get_histogram().get_bucket().iter().enumerate() {
                 match buckets.get_mut(place) {

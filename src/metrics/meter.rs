@@ -155,6 +155,14 @@ impl Meter for Metrics {
                 }
                 families.request_seconds.observe_us(&[route], took_us);
             }
+            Measurement::LeaseLost => families.node_events.add(&["lease_lost"], 1),
+            Measurement::NodeTakenOver { jobs } => {
+                families.node_events.add(&["take_over"], 1);
+                families.node_events.add(&["job_taken_over"], jobs);
+            }
+            Measurement::DatabaseAnswered { operation, took_us } => {
+                families.database_seconds.observe_us(&[operation], took_us);
+            }
             Measurement::WebhookTried(outcome) => families.webhooks.add(&[outcome], 1),
         }
     }

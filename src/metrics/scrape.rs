@@ -3,9 +3,10 @@
 
 use super::meter::Metrics;
 use super::process::{self, gauge};
-use crate::ports::{Exposition, StatsSource, StoreStats};
+use crate::ports::{Cluster, Exposition, NodeState, StatsSource, StoreStats};
+use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
-use prometheus::{Error, TextEncoder};
+use prometheus::{Error, IntGaugeVec, Opts, TextEncoder};
 use std::sync::Arc;
 
 /// The sources of `GET /metrics`.
@@ -14,6 +15,8 @@ pub struct Scrape {
     pub metrics: Arc<Metrics>,
     /// The state of the store.
     pub store: Arc<dyn StatsSource>,
+    /// This node among others.
+    pub cluster: Arc<dyn Cluster>,
 }
 
 impl Scrape {
@@ -30,6 +33,9 @@ impl Scrape {
             }
             Err(error) => tracing::warn!(%error, "cannot read the metrics of the store"),
         }
+        if let Some(node) = self.cluster.node_state() {
+            families.extend(node_gauges(&node)?);
+        }
         families.extend(process::families(self.metrics.started_at_ms)?);
         Ok(families)
     }
@@ -43,6 +49,25 @@ impl Exposition for Scrape {
             String::new()
         })
     }
+}
+
+/// The cluster as of the last heartbeat of this node.
+#[expect(clippy::cast_precision_loss, reason = "the text format has doubles only")]
+fn node_gauges(node: &NodeState) -> Result<Vec<MetricFamily>, Error> {
+    let nodes = IntGaugeVec::new(
+        Opts::new("nanoclaw_nodes", "Nodes that share the database; lost ones wait to be taken over."),
+        &["state"],
+    )?;
+    for (state, count) in [("live", node.live_nodes), ("lost", node.lost_nodes)] {
+        nodes.get_metric_with_label_values(&[state])?.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+    let mut families = nodes.collect();
+    let lease = "Rest of the lease of this node; 0: it has none and runs no jobs.";
+    families.extend(gauge("nanoclaw_node_lease_seconds", lease, node.lease_ms as f64 / 1_000.0)?);
+    families.extend(gauge("nanoclaw_node_jobs", "Jobs that this node runs.", node.jobs as f64)?);
+    let silent = "Time since the database answered a heartbeat of this node.";
+    families.extend(gauge("nanoclaw_node_silent_seconds", silent, node.silent_ms as f64 / 1_000.0)?);
+    Ok(families)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "the text format has doubles only")]

@@ -7,7 +7,7 @@ use crate::domain::event::FailureCode;
 use crate::domain::job::JobStatus;
 use crate::domain::usage::Usage;
 use crate::ports::{
-    CircuitState, Exposition, Measurement, Meter, ModelCalls, StatsSource, StoreError, StoreStats,
+    CircuitState, Cluster, Exposition, Measurement, Meter, ModelCalls, StatsSource, StoreError, StoreStats,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,6 +20,8 @@ impl StatsSource for FixedStats {
     }
 }
 
+impl Cluster for FixedStats {}
+
 fn metrics() -> Arc<Metrics> {
     let models = ["demo".to_owned()].into();
     let server = ServerInfo { version: "9.9.9", started_at_ms: 5_000, workers: 3, models };
@@ -27,7 +29,9 @@ fn metrics() -> Arc<Metrics> {
 }
 
 fn scrape(metrics: &Arc<Metrics>, stats: Result<StoreStats, StoreError>) -> BTreeMap<String, f64> {
-    let text = Scrape { metrics: Arc::clone(metrics), store: Arc::new(FixedStats(stats)) }.render();
+    let store = Arc::new(FixedStats(stats));
+    let cluster: Arc<dyn Cluster> = Arc::<FixedStats>::clone(&store);
+    let text = Scrape { metrics: Arc::clone(metrics), store, cluster }.render();
     let samples = read(&text).unwrap_or_else(|reason| panic!("{reason}\n{text}"));
     let joined = |labels: BTreeMap<String, String>| {
         labels.into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")

@@ -117,6 +117,21 @@ pub enum Measurement<'a> {
         /// Name in the configuration.
         server: &'a str,
     },
+    /// This node has lost its lease in the database.
+    LeaseLost,
+    /// This node took over the jobs of a lost one.
+    NodeTakenOver {
+        /// How many jobs.
+        jobs: u64,
+    },
+    /// The database answered, or delivered.
+    DatabaseAnswered {
+        /// `heartbeat`: the round trip of a heartbeat. `notification`: from a commit on another node until
+        /// this node hears of it, as exact as the clocks of milliseconds.
+        operation: &'static str,
+        /// Duration.
+        took_us: u64,
+    },
     /// A webhook was attempted: `delivered`, `retried` or `dead`.
     WebhookTried(&'static str),
 }

@@ -7,6 +7,7 @@ mod backup;
 mod batch;
 mod budget;
 mod clock;
+mod cluster;
 mod contents;
 mod conversation_items;
 mod conversations;
@@ -48,6 +49,9 @@ pub use batch::{
 };
 pub use budget::TokenBudget;
 pub use clock::{CancelReason, CancelToken, Clock, Entropy};
+pub use cluster::{
+    CatalogueDigests, CatalogueSource, Cluster, ClusterNode, ClusterView, NodeState, node_warnings,
+};
 pub use contents::{Contents, IncomingContent, PinnedContent};
 pub use conversation_items::{
     ConversationEntry, ConversationItems, EntryJob, EntryPage, EntryQuery, EntryRef, ItemsEdit, NewItems,

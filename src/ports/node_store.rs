@@ -3,6 +3,7 @@
 use super::accounts::Accounts;
 use super::backup::Backup;
 use super::batch::Batches;
+use super::cluster::Cluster;
 use super::conversation_items::ConversationItems;
 use super::conversations::Conversations;
 use super::job_services::BackgroundJobs;
@@ -37,6 +38,7 @@ pub trait NodeStore:
     + BackgroundJobs
     + Backup
     + Batches
+    + Cluster
     + ConversationItems
     + Conversations
     + Outbox

@@ -1,5 +1,6 @@
 //! The state of a server for `GET /v1/status`. Reading it calls no provider and starts nothing.
 
+use super::cluster::ClusterView;
 use super::meter::StoreStats;
 use super::store_error::StoreError;
 use crate::domain::id::UserId;
@@ -24,6 +25,8 @@ pub struct ServerFigures {
     pub first_token: Option<Percentiles>,
     /// Times from the first claim of a job to its end.
     pub job: Option<Percentiles>,
+    /// Times from a commit on another node until this one has heard of it.
+    pub notification_lag: Option<Percentiles>,
     /// Calls of the models that were called.
     pub models: Vec<ModelCalls>,
 }
@@ -119,6 +122,8 @@ pub trait ServerStatus: Send + Sync {
     fn uptime_s(&self) -> u64;
     /// Current state of the store. Reads it a bounded number of times.
     fn store(&self) -> Result<StoreStats, StoreError>;
+    /// The nodes that share the store; `None`: it has one. Reads the store.
+    fn cluster(&self) -> Result<Option<ClusterView>, StoreError>;
     /// Unfinished jobs of a user, counted up to 10,000 in each state.
     fn jobs_of(&self, user: UserId) -> Result<UserJobCounts, StoreError>;
     /// The enabled MCP servers, by name.

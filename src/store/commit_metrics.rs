@@ -11,6 +11,8 @@ pub(crate) struct CommitMetrics {
     accepted: u64,
     waited_ms: Vec<u64>,
     ended: Vec<EndedJob>,
+    /// Jobs of each node that was taken over.
+    taken_over: Vec<u64>,
 }
 
 #[derive(Debug)]
@@ -28,6 +30,11 @@ impl CommitMetrics {
     /// Counts a claimed job and the time that it was ready.
     pub(crate) fn claim(&mut self, waited_ms: u64) {
         self.waited_ms.push(waited_ms);
+    }
+
+    /// Counts a node that was taken over, and its jobs.
+    pub(crate) fn take_over(&mut self, jobs: u64) {
+        self.taken_over.push(jobs);
     }
 
     /// Counts an ended job. The row has the time and the status.
@@ -51,6 +58,9 @@ impl CommitMetrics {
         }
         for waited_ms in self.waited_ms {
             meter.record(Measurement::Claimed { waited_us: us(waited_ms) });
+        }
+        for jobs in self.taken_over {
+            meter.record(Measurement::NodeTakenOver { jobs });
         }
         for EndedJob { status, code, ran_ms } in self.ended {
             meter.record(Measurement::Ended { status, code, ran_us: ran_ms.map(us) });

@@ -6,7 +6,7 @@ use serde_json::json;
 use std::time::Duration;
 
 /// Sends a signal to a server.
-fn signal(name: &str, server: &Server) {
+pub(super) fn signal(name: &str, server: &Server) {
     let sent = std::process::Command::new("kill").args([name, &server.pid().to_string()]).status();
     assert!(sent.expect("kill runs").success());
 }

@@ -2,6 +2,9 @@
 //! died the others finish. Skipped, with a message, where `PostgreSQL` is not installed.
 
 mod faults;
+mod status;
+mod stopped_node;
+mod upgrade;
 
 use crate::support::database::{self, Schema};
 use crate::support::upstream::{Answer, Upstream, tool_results};

@@ -2,6 +2,7 @@
 //! open the store for writing.
 
 use super::check::DoctorCheck;
+use super::database::check_database;
 use crate::app::{STORE_FILE, mcp_host, read_control_file};
 use crate::cli::client::ApiClient;
 use crate::cli::configuration::with_keys;
@@ -26,15 +27,19 @@ pub(super) fn check_installation(config: &Config, missing: Option<&str>) -> Vec<
     let advice = notes.collect::<Vec<_>>().join("; ");
     let advice = Some(advice).filter(|advice| !advice.is_empty());
     let facts = json!({"file": file, "warnings": warnings});
+    let store = match &config.store.url {
+        Some(url) => check_database(config, url),
+        None => vec![check_store(&config.data_dir)],
+    };
     vec![
         DoctorCheck::good("config", file_text).advised(advice).with(facts),
         check_models(config, missing.is_some()),
         check_data_dir(&config.data_dir),
         check_disk(config),
-        check_store(&config.data_dir),
-        check_server(&config.data_dir),
     ]
     .into_iter()
+    .chain(store)
+    .chain([check_server(&config.data_dir)])
     .chain(check_mcp(config))
     .collect()
 }

@@ -1,6 +1,7 @@
 //! `nanoclaw doctor`: checks what works on this machine and gives advice. It repairs nothing.
 
 mod check;
+mod database;
 mod installation;
 mod machine;
 mod models;

@@ -14,10 +14,11 @@ use crate::domain::usage::{GroupUsage, Usage, UsageByModel};
 use crate::http::dependencies::{AppDependencies, AuthSettings};
 use crate::ports::{
     Accounts, Audit, AuditEntry, AuditPage, Backup, BatchError, BatchFiles, BatchPage, Batches, CancelToken,
-    ChangeWatch, ChunkSink, Clock, Completion, DayUsage, Entropy, Exposition, HourUsage, Idempotent, Journal,
-    KernelTables, McpServerInfo, Model, ModelError, ModelInfo, ModelRequest, NewBatch, NewLine, NoopMeter,
-    PartFault, ReadinessProbe, ResultPage, SandboxLevelInfo, ServerFigures, ServerStatus, Store, StoreError,
-    StoreStats, Ticket, TitledConversation, ToolContext, ToolScope, Toolbox, UsageGroups, UserJobCounts,
+    ChangeWatch, ChunkSink, Clock, ClusterView, Completion, DayUsage, Entropy, Exposition, HourUsage,
+    Idempotent, Journal, KernelTables, McpServerInfo, Model, ModelError, ModelInfo, ModelRequest, NewBatch,
+    NewLine, NoopMeter, PartFault, ReadinessProbe, ResultPage, SandboxLevelInfo, ServerFigures, ServerStatus,
+    Store, StoreError, StoreStats, Ticket, TitledConversation, ToolContext, ToolScope, Toolbox, UsageGroups,
+    UserJobCounts,
 };
 use crate::store::{ContentDirectory, RedbStore};
 use crate::workspace::HostFiles;
@@ -162,6 +163,9 @@ impl ServerStatus for Rest {
     }
     fn store(&self) -> Result<StoreStats, StoreError> {
         Err(StoreError::Closed)
+    }
+    fn cluster(&self) -> Result<Option<ClusterView>, StoreError> {
+        Ok(None)
     }
     fn jobs_of(&self, _: UserId) -> Result<UserJobCounts, StoreError> {
         Err(StoreError::Closed)

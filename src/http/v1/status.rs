@@ -77,7 +77,7 @@ struct StoreStatus {
 // Of the times since the start; estimated from the buckets of a histogram.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
-struct PercentilesMs {
+pub(crate) struct PercentilesMs {
     p50: f64,
     p99: f64,
 }
@@ -216,7 +216,7 @@ impl JobsStatus {
 
 impl PercentilesMs {
     /// Rounded to microseconds.
-    fn of(Percentiles { p50_ms, p99_ms }: Percentiles) -> Self {
+    pub(crate) fn of(Percentiles { p50_ms, p99_ms }: Percentiles) -> Self {
         let rounded = |ms: f64| (ms * 1_000.0).round() / 1_000.0;
         Self { p50: rounded(p50_ms), p99: rounded(p99_ms) }
     }

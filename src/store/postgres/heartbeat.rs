@@ -1,8 +1,10 @@
 //! Renews the lease of this node, gives its jobs up when that fails for too long, and takes over the jobs of
 //! nodes that are gone.
 
-use crate::ports::StoreError;
+use crate::ports::{Measurement, StoreError};
+use crate::store::postgres::cluster::CatalogueWatch;
 use crate::store::postgres::jobs::take_over::NodeLoss;
+use crate::store::postgres::node::Heartbeat;
 use crate::store::postgres::session::SqlSession;
 use crate::store::postgres::shared::PostgresShared;
 use crate::store::postgres::writer::thread::WriterRequest;
@@ -38,13 +40,14 @@ impl Heart {
     ) -> std::io::Result<Self> {
         let state = Arc::new(HeartState::default());
         let beating = Arc::clone(&state);
-        let renewed_ms = shared.clock.monotonic_ms();
-        let mut keeper = LeaseKeeper { shared, jobs, renewed_ms };
+        let mut keeper =
+            LeaseKeeper { shared, jobs, is_loss_counted: false, catalogue: CatalogueWatch::default() };
         // Jobs of nodes that are gone already are queued before this node serves anybody.
         keeper.beat();
         let thread = std::thread::Builder::new().name("store-beat".to_owned()).spawn(move || {
             while !beating.wait(BEAT_EVERY.min(keeper.shared.database.lease / 4)) {
                 keeper.beat();
+                keeper.catalogue.look(&keeper.shared);
             }
         })?;
         Ok(Self { state, thread })
@@ -71,14 +74,16 @@ impl HeartState {
 struct LeaseKeeper {
     shared: Arc<PostgresShared>,
     jobs: SyncSender<WriterRequest>,
-    /// When the last successful heartbeat began.
-    renewed_ms: u64,
+    /// Whether the current loss of the lease is counted.
+    is_loss_counted: bool,
+    catalogue: CatalogueWatch,
 }
 
 impl LeaseKeeper {
     fn beat(&mut self) {
-        let (shared, began_ms) = (Arc::clone(&self.shared), self.shared.clock.monotonic_ms());
+        let (shared, began_us) = (Arc::clone(&self.shared), self.shared.clock.monotonic_us());
         if shared.node.is_lost() {
+            self.count_loss();
             self.register_again();
             return;
         }
@@ -87,15 +92,10 @@ impl LeaseKeeper {
         match beat {
             Ok(beat) => {
                 shared.set_database_time(beat.database_ms);
-                if beat.is_alive {
-                    self.renewed_ms = began_ms;
-                } else {
-                    self.lose("its lease had ended");
-                }
+                let took_us = shared.clock.monotonic_us().saturating_sub(began_us);
+                shared.measure(Measurement::DatabaseAnswered { operation: "heartbeat", took_us });
                 shared.cancel_leases(&beat.cancelled);
-                for node in beat.ended {
-                    self.take_over(node, NodeLoss::Crash);
-                }
+                self.settle(beat, began_us / 1_000);
             }
             // The others take the jobs over when the lease ends; by then nothing of them may run here.
             Err(error) if self.is_renewal_late() => {
@@ -105,33 +105,69 @@ impl LeaseKeeper {
         }
     }
 
+    /// Acts on what a heartbeat has found that began at `began_ms`.
+    fn settle(&mut self, beat: Heartbeat, began_ms: u64) {
+        let own = self.shared.node.id();
+        let lost = beat.nodes.iter().filter(|node| !node.is_live() && node.id != own);
+        let ended: Vec<i64> = lost.map(|node| node.id).collect();
+        let mut last = self.shared.last_beat();
+        last.answered_ms = self.shared.clock.monotonic_ms();
+        last.nodes = beat.nodes;
+        if beat.is_alive {
+            last.renewed_ms = began_ms;
+        }
+        drop(last);
+        if let Err(error) = beat.layout.check() {
+            self.lose(&error.to_string());
+        } else if !beat.is_alive {
+            self.lose("its lease had ended");
+        }
+        for node in ended {
+            self.take_over(node, NodeLoss::Crash);
+        }
+    }
+
     /// Whether the last renewal is so long ago that others may take the jobs over soon.
     fn is_renewal_late(&self) -> bool {
-        let silent_ms = self.shared.clock.monotonic_ms().saturating_sub(self.renewed_ms);
+        let silent_ms = self.shared.clock.monotonic_ms().saturating_sub(self.shared.last_beat().renewed_ms);
         Duration::from_millis(silent_ms) >= self.shared.database.lease * 2 / 3
     }
 
-    fn lose(&self, reason: &str) {
+    fn lose(&mut self, reason: &str) {
         tracing::error!(reason, node = self.shared.node.id(), "this node has lost its jobs");
+        self.shared.last_beat().lost = Some(reason.to_owned());
         self.shared.node.lose();
         self.shared.lose_leases();
+        self.count_loss();
+    }
+
+    fn count_loss(&mut self) {
+        if !std::mem::replace(&mut self.is_loss_counted, true) {
+            self.shared.measure(Measurement::LeaseLost);
+        }
     }
 
     fn register_again(&mut self) {
         let (shared, old) = (Arc::clone(&self.shared), self.shared.node.id());
-        let (name, lease) = (&shared.database.node_name, shared.database.lease);
-        let registered =
-            shared.read(async |session: &SqlSession<'_>| shared.node.register(session, name, lease).await);
+        let registered = shared
+            .read(async |session: &SqlSession<'_>| shared.node.register(session, &shared.database).await);
         match registered {
             Ok(database_ms) => {
                 shared.set_database_time(database_ms);
-                self.renewed_ms = shared.clock.monotonic_ms();
+                let now_ms = shared.clock.monotonic_ms();
+                let mut last = shared.last_beat();
+                (last.renewed_ms, last.answered_ms, last.lost) = (now_ms, now_ms, None);
+                drop(last);
+                self.is_loss_counted = false;
                 tracing::info!(node = shared.node.id(), "this node has a lease again");
                 self.take_over(old, NodeLoss::Database);
                 shared.hint_ready();
                 shared.wake_job_writer();
             }
-            Err(error) => tracing::warn!(%error, "this node has no lease yet"),
+            Err(error) => {
+                tracing::warn!(%error, "this node has no lease yet");
+                shared.last_beat().lost = Some(error.to_string());
+            }
         }
     }
 

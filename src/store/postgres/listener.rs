@@ -1,6 +1,6 @@
 //! Hears what other nodes announce, on one connection that waits for notifications.
 
-use crate::ports::StoreError;
+use crate::ports::{Measurement, StoreError};
 use crate::store::postgres::session::{Columns, SqlSession};
 use crate::store::postgres::shared::PostgresShared;
 use crate::store::postgres::writer::announcement::Announcement;
@@ -40,8 +40,17 @@ async fn deliver(shared: &Weak<PostgresShared>, mut connection: ListenConnection
         let AsyncMessage::Notification(notification) = message else { continue };
         let heard = Announcement::decode(notification.payload());
         if let Some(heard) = heard.filter(|heard| heard.node != store.node.id()) {
+            measure_lag(&store, heard.at_ms);
             hear(&store, &heard);
         }
+    }
+}
+
+/// Counts the time since another node has committed; 0: it did not say when.
+fn measure_lag(store: &PostgresShared, at_ms: u64) {
+    if at_ms > 0 {
+        let took_us = store.now_ms().saturating_sub(at_ms).saturating_mul(1_000);
+        store.measure(Measurement::DatabaseAnswered { operation: "notification", took_us });
     }
 }
 

@@ -1,53 +1,142 @@
-//! The tables, as numbered steps. Each runs once, under a lock, so that several nodes may start at once.
+//! The layouts of the database, as numbered steps. Each runs once, under a lock, so that several nodes may
+//! start at once.
+//!
+//! Nodes of the version before go on while the first node of a new one makes its steps. So a step only adds:
+//! tables, indexes, and columns that may be null or have a constant default. What a step makes superfluous is
+//! dropped by a later release, whose step then names the oldest layout that does without it. An index of a
+//! large table stops its writers while it is built.
 
 use crate::ports::StoreError;
-use crate::store::postgres::session::failed;
+use crate::store::postgres::session::{Columns, SqlSession, failed};
 use deadpool_postgres::Client;
+use std::time::Duration;
+
+/// A step: its number, the oldest layout whose builds can use the database after it, and its statements.
+type LayoutStep = (i32, i32, &'static str);
 
 /// The steps in order. A step that has been released never changes.
-const STEPS: &[(i32, &str)] = &[
-    (1, include_str!("schema/0001_jobs.sql")),
-    (3, include_str!("schema/0003_conversations.sql")),
-    (4, include_str!("schema/0004_batches.sql")),
-    (5, include_str!("schema/0005_accounts.sql")),
-    (6, include_str!("schema/0006_projects.sql")),
-    (7, include_str!("schema/0007_files.sql")),
-    (8, include_str!("schema/0008_schedules.sql")),
-    (9, include_str!("schema/0009_deliveries.sql")),
-    (10, include_str!("schema/0010_windows.sql")),
+const STEPS: &[LayoutStep] = &[
+    (1, FIRST, include_str!("schema/0001_jobs.sql")),
+    (3, FIRST, include_str!("schema/0003_conversations.sql")),
+    (4, FIRST, include_str!("schema/0004_batches.sql")),
+    (5, FIRST, include_str!("schema/0005_accounts.sql")),
+    (6, FIRST, include_str!("schema/0006_projects.sql")),
+    (7, FIRST, include_str!("schema/0007_files.sql")),
+    (8, FIRST, include_str!("schema/0008_schedules.sql")),
+    (9, FIRST, include_str!("schema/0009_deliveries.sql")),
+    (10, FIRST, include_str!("schema/0010_windows.sql")),
+    (11, FIRST, include_str!("schema/0011_nodes.sql")),
 ];
 
-/// The newest step of this build.
-pub(crate) const NEWEST: i32 = 10;
+/// The layout of the first build. Nodes of that build do not say which layout they know.
+pub(crate) const FIRST: i32 = 10;
 
-/// The oldest step that this build can work with: one behind, while nodes of two versions run side by side.
-const OLDEST_USABLE: i32 = NEWEST - 1;
+/// The newest layout that this build knows.
+pub(crate) const NEWEST: i32 = match STEPS.last() {
+    Some((number, ..)) => *number,
+    None => 0,
+};
 
 /// The lock of migrations: `nanoclaw` as a number.
 const LOCK: i64 = 0x6e_61_6e_6f_63_6c_61_77;
 
-/// Makes the missing tables. Fails if a newer build has made some that this one does not know.
+/// How long a step waits for a table that a transaction of another node uses. Meanwhile all others wait behind
+/// the step, so it gives way soon and tries again.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
+/// How often it tries, and the pause in between.
+const TRIES: usize = 60;
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// The layout of a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StoredLayout {
+    /// The newest step that was made; 0: none.
+    pub(crate) newest: i32,
+    /// The oldest layout whose builds can use it.
+    pub(crate) oldest_usable: i32,
+}
+
+impl StoredLayout {
+    /// Fails if this build cannot use it.
+    pub(crate) fn check(self) -> Result<(), StoreError> {
+        if self.oldest_usable <= NEWEST {
+            return Ok(());
+        }
+        let Self { newest, oldest_usable } = self;
+        Err(StoreError::Io(format!(
+            "the database has layout {newest}, which needs a nanoclaw that knows layout {oldest_usable}; this one knows \
+             layouts up to {NEWEST}: install the newer version"
+        )))
+    }
+}
+
+/// Makes the missing steps. Fails if a newer build has made some that this one cannot work with, or if a node
+/// runs that cannot work with those of this build.
 pub(crate) async fn migrate(client: &mut Client) -> Result<(), StoreError> {
-    let sql = |error: tokio_postgres::Error| failed(&error);
-    let transaction = client.transaction().await.map_err(sql)?;
-    transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await.map_err(sql)?;
-    let made = "CREATE TABLE IF NOT EXISTS migrations (
-        step integer PRIMARY KEY, version text NOT NULL, made_at timestamptz NOT NULL DEFAULT now(),
-        oldest_usable integer NOT NULL)";
-    transaction.batch_execute(made).await.map_err(sql)?;
-    let newest = "SELECT coalesce(max(step), 0), coalesce(max(oldest_usable), 0) FROM migrations";
-    let row = transaction.query_one(newest, &[]).await.map_err(sql)?;
-    let (stored, needed): (i32, i32) = (row.get(0), row.get(1));
-    if needed > NEWEST {
-        return Err(StoreError::Io(format!(
-            "the database has layout {stored}, which needs a newer nanoclaw; this one knows layouts up to {NEWEST}"
-        )));
+    for _ in 1..TRIES {
+        match try_migrate(client).await {
+            Err(StoreError::Busy) => tokio::time::sleep(PAUSE).await,
+            done => return done,
+        }
     }
-    for (step, statements) in STEPS.iter().filter(|(step, _)| *step > stored) {
-        transaction.batch_execute(statements).await.map_err(sql)?;
-        let insert = "INSERT INTO migrations (step, version, oldest_usable) VALUES ($1, $2, $3)";
-        let version = env!("CARGO_PKG_VERSION");
-        transaction.execute(insert, &[step, &version, &OLDEST_USABLE]).await.map_err(sql)?;
+    try_migrate(client).await
+}
+
+async fn try_migrate(client: &mut Client) -> Result<(), StoreError> {
+    let session = SqlSession::begin(client, 0).await;
+    session.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;
+    let timeout = LOCK_TIMEOUT.as_millis().to_string();
+    session.execute("SELECT set_config('lock_timeout', $1, true)", &[&timeout]).await?;
+    let made = "CREATE TABLE IF NOT EXISTS migrations (step integer PRIMARY KEY, version text NOT NULL, \
+                made_at timestamptz NOT NULL DEFAULT now(), oldest_usable integer NOT NULL)";
+    session.execute(made, &[]).await?;
+    let stored = stored_layout(&session).await?;
+    stored.check()?;
+    for (number, oldest_usable, statements) in STEPS.iter().filter(|(number, ..)| *number > stored.newest) {
+        session.batch(statements).await?;
+        let sql = "INSERT INTO migrations (step, version, oldest_usable) VALUES ($1, $2, $3)";
+        session.send(sql, &[number, &env!("CARGO_PKG_VERSION"), oldest_usable]).await?;
     }
-    transaction.commit().await.map_err(sql)
+    refuse_older_nodes(&session).await?;
+    session.commit().await.map_err(|error| failed(&error))
+}
+
+/// Fails if a live node cannot work with the layout as it is now.
+async fn refuse_older_nodes(session: &SqlSession<'_>) -> Result<(), StoreError> {
+    let sql = "SELECT name, version, coalesce(layout, $1) FROM nodes WHERE lease_until > clock_timestamp() \
+               AND coalesce(layout, $1) < (SELECT max(oldest_usable) FROM migrations) ORDER BY id LIMIT 1";
+    let Some(node) = session.row(sql, &[&FIRST]).await? else { return Ok(()) };
+    let (name, version, layout): (&str, &str, i32) = (node.column(0)?, node.column(1)?, node.column(2)?);
+    Err(StoreError::Io(format!(
+        "node '{name}' of version {version} runs and knows layouts up to {layout} only, which this version has left \
+         behind: stop that node, or upgrade it one release after the other"
+    )))
+}
+
+/// The layout of the database, if a node has made its tables.
+pub(crate) async fn stored_layout(session: &SqlSession<'_>) -> Result<StoredLayout, StoreError> {
+    let sql = "SELECT coalesce(max(step), 0), coalesce(max(oldest_usable), 0) FROM migrations";
+    let row = session.one(sql, &[]).await?;
+    Ok(StoredLayout { newest: row.column(0)?, oldest_usable: row.column(1)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_step_leaves_the_database_usable_for_the_release_before() {
+        assert!(STEPS.is_sorted_by(|one, next| one.0 < next.0 && one.1 <= next.1), "numbers rise");
+        for (number, oldest_usable, _) in STEPS.iter().filter(|(number, ..)| *number > FIRST) {
+            assert!(oldest_usable < number, "step {number} stops the nodes of the release before");
+        }
+    }
+
+    #[test]
+    fn a_layout_is_refused_only_if_it_needs_a_newer_build() {
+        let check = |newest, oldest_usable| StoredLayout { newest, oldest_usable }.check();
+        assert_eq!(check(NEWEST + 1, NEWEST), Ok(()));
+        let refused = check(NEWEST + 2, NEWEST + 1).unwrap_err().to_string();
+        assert!(refused.contains("install the newer version"), "{refused}");
+    }
 }

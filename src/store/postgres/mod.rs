@@ -6,9 +6,11 @@
 
 mod accounts;
 mod batches;
+mod cluster;
 mod conversations;
 mod encoded_param;
 mod heartbeat;
+mod inspect;
 mod jobs;
 mod listener;
 mod migrations;
@@ -31,6 +33,7 @@ mod webhooks;
 mod windows;
 mod writer;
 
+pub use inspect::{DatabaseReport, inspect, read_cluster};
 pub use options::PostgresOptions;
 pub use pool::PoolError;
 pub use store::{PostgresOpenError, PostgresStore};

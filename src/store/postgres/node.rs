@@ -2,8 +2,10 @@
 //! ended loses them to the others, and its late writes are refused.
 
 use crate::domain::id::JobId;
-use crate::ports::StoreError;
-use crate::store::postgres::session::{Columns, SqlSession, sql_number};
+use crate::ports::{CatalogueDigests, ClusterNode, StoreError};
+use crate::store::postgres::migrations::{FIRST, NEWEST, StoredLayout, stored_layout};
+use crate::store::postgres::options::PostgresOptions;
+use crate::store::postgres::session::{Columns, Params, SqlSession, read_document, sql_number};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
@@ -13,6 +15,25 @@ pub(crate) const DATABASE_MS: &str = "(extract(epoch FROM clock_timestamp()) * 1
 /// The row of node `$1` while its lease lasts.
 pub(crate) const HELD: &str =
     "SELECT id FROM nodes WHERE id = $1 AND lease_until > clock_timestamp() FOR KEY SHARE";
+
+/// A statement that selects all nodes as one document, a list of [`ClusterNode`]. `jobs` counts those of a
+/// node.
+fn nodes(jobs: &str) -> String {
+    let rest = "extract(epoch FROM lease_until - clock_timestamp()) * 1000";
+    format!(
+        "SELECT coalesce(json_agg(n ORDER BY id), '[]')::text FROM (SELECT id, name, version, \
+         coalesce(layout, {FIRST}) AS layout, (extract(epoch FROM started_at) * 1000)::bigint AS started_at_ms, \
+         CASE WHEN lease_ms IS NOT NULL THEN greatest(lease_ms - ({rest}), 0)::bigint END AS beat_age_ms, \
+         greatest(ceil({rest}), 0)::bigint AS lease_ms, \
+         connections, ({jobs}) AS jobs, tools, models FROM nodes) AS n"
+    )
+}
+
+/// All nodes and their jobs.
+pub(crate) async fn read_nodes(session: &SqlSession<'_>) -> Result<Vec<ClusterNode>, StoreError> {
+    let jobs = "SELECT count(*) FROM jobs WHERE status = 'running' AND lease_node = nodes.id";
+    read_document(session.one(&nodes(jobs), &[]).await?.column(0)?)
+}
 
 /// The lease of this node.
 #[derive(Debug, Default)]
@@ -28,8 +49,10 @@ pub(crate) struct Heartbeat {
     pub(crate) is_alive: bool,
     /// The time of the database, unix milliseconds.
     pub(crate) database_ms: u64,
-    /// Nodes whose leases have ended.
-    pub(crate) ended: Vec<i64>,
+    /// All nodes, without their jobs.
+    pub(crate) nodes: Vec<ClusterNode>,
+    /// The layout of the database.
+    pub(crate) layout: StoredLayout,
     /// Jobs of this node whose cancellation was requested: a notification may be lost, or come early.
     pub(crate) cancelled: Vec<JobId>,
 }
@@ -54,22 +77,28 @@ impl NodeLease {
     pub(crate) async fn register(
         &self,
         session: &SqlSession<'_>,
-        name: &str,
-        lease: Duration,
+        database: &PostgresOptions,
     ) -> Result<u64, StoreError> {
         let sql = format!(
-            "INSERT INTO nodes (id, name, version, lease_until) \
-             VALUES (nextval('node_ids'), $1, $2, clock_timestamp() + $3::bigint * interval '1 millisecond') \
-             RETURNING id, {DATABASE_MS}"
+            "INSERT INTO nodes (id, name, version, layout, connections, lease_ms, lease_until) \
+             SELECT nextval('node_ids'), $1::text, $2::text, $3::integer, $4::bigint, $5::bigint, \
+             clock_timestamp() + $5::bigint * interval '1 millisecond' \
+             WHERE NOT EXISTS (SELECT FROM migrations WHERE oldest_usable > $3::integer) RETURNING id, {DATABASE_MS}"
         );
-        let lease_ms = sql_number(lease.as_millis());
-        let row = session.one(&sql, &[&name, &env!("CARGO_PKG_VERSION"), &lease_ms]).await?;
+        // The pool, and the connection that listens.
+        let connections = sql_number(database.connections.saturating_add(1));
+        let (name, lease_ms) = (&database.node_name, sql_number(database.lease.as_millis()));
+        let params: Params<'_> = &[name, &env!("CARGO_PKG_VERSION"), &NEWEST, &connections, &lease_ms];
+        let Some(row) = session.row(&sql, params).await? else {
+            stored_layout(session).await?.check()?;
+            return Err(StoreError::Busy);
+        };
         self.id.store(row.column(0)?, Ordering::SeqCst);
         self.is_lost.store(false, Ordering::SeqCst);
         row.number(1)
     }
 
-    /// Renews the lease and looks for nodes whose leases have ended.
+    /// Renews the lease and looks at the other nodes.
     pub(crate) async fn beat(
         &self,
         session: &SqlSession<'_>,
@@ -78,16 +107,29 @@ impl NodeLease {
         let sql = format!(
             "WITH own AS (UPDATE nodes SET lease_until = clock_timestamp() + $2::bigint * interval '1 millisecond' \
              WHERE id = $1 AND lease_until > clock_timestamp() RETURNING id) \
-             SELECT EXISTS (SELECT FROM own), {DATABASE_MS}, \
-             coalesce((SELECT array_agg(id) FROM nodes WHERE lease_until < clock_timestamp() AND id <> $1), '{{}}'), \
+             SELECT EXISTS (SELECT FROM own), {DATABASE_MS}, ({}), \
              coalesce((SELECT array_agg(id) FROM jobs WHERE status = 'running' AND lease_node = $1 \
-             AND cancel_requested), '{{}}')"
+             AND cancel_requested), '{{}}'), \
+             (SELECT max(step) FROM migrations), (SELECT max(oldest_usable) FROM migrations)",
+            nodes("0")
         );
         let row = session.one(&sql, &[&self.id(), &sql_number(lease.as_millis())]).await?;
         let cancelled: Vec<&str> = row.column(3)?;
         let cancelled = cancelled.iter().filter_map(|job| job.parse().ok()).collect();
         let (is_alive, database_ms) = (row.column(0)?, row.number(1)?);
-        Ok(Heartbeat { is_alive, database_ms, ended: row.column(2)?, cancelled })
+        let layout = StoredLayout { newest: row.column(4)?, oldest_usable: row.column(5)? };
+        Ok(Heartbeat { is_alive, database_ms, nodes: read_document(row.column(2)?)?, layout, cancelled })
+    }
+
+    /// Stores the digests of what jobs may use on this node.
+    pub(crate) async fn publish(
+        &self,
+        session: &SqlSession<'_>,
+        catalogue: &CatalogueDigests,
+    ) -> Result<(), StoreError> {
+        let sql = "UPDATE nodes SET tools = $2, models = $3 WHERE id = $1";
+        session.execute(sql, &[&self.id(), &catalogue.tools, &catalogue.models]).await?;
+        Ok(())
     }
 
     /// Fails if the lease has ended: the check of every transaction that writes under a lease of a job. The

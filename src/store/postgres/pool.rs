@@ -105,3 +105,14 @@ fn tls(config: &Config) -> Result<MakeRustlsConnect, PoolError> {
         .with_no_client_auth();
     Ok(MakeRustlsConnect::new(client))
 }
+
+/// An error with its causes: the driver says the reason in the innermost.
+pub(crate) fn describe(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -66,8 +66,9 @@ impl SqlFault {
         {
             return Self::Conflict;
         }
-        // Class 08: connection exceptions; 57P: the server stops or starts; 53: it lacks resources.
-        let is_away = ["08", "57P", "53"].iter().any(|class| code.code().starts_with(class));
+        // Class 08: connection exceptions; 57P: the server stops or starts; 53: it lacks resources; 25P03: the
+        // transaction was idle for too long, because this node was stopped.
+        let is_away = ["08", "57P", "53", "25P03"].iter().any(|class| code.code().starts_with(class));
         // A standby that has not been promoted yet.
         let is_standby = *code == SqlState::READ_ONLY_SQL_TRANSACTION;
         if is_away || is_standby { Self::Connection } else { Self::Statement }
@@ -165,6 +166,13 @@ impl<'t> SqlSession<'t> {
         let changed = changed.await;
         self.settle().await?;
         changed.map_err(|error| self.note(&error))
+    }
+
+    /// Runs statements without parameters, separated by semicolons.
+    pub(crate) async fn batch(&self, statements: &str) -> Result<(), StoreError> {
+        let ran = self.client.batch_execute(statements).await;
+        self.settle().await?;
+        ran.map_err(|error| self.note(&error))
     }
 
     /// Runs a statement whose result does not matter. Inside a transaction it is sent without waiting for its

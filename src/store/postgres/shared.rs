@@ -1,13 +1,14 @@
 //! What the threads of one node share: connections, leases, and the wake-ups of readers and workers.
 
 use crate::domain::id::{BatchId, JobId};
-use crate::ports::{CancelReason, Clock, Meter, StoreError};
+use crate::ports::{CancelReason, CatalogueSource, Clock, Measurement, Meter, StoreError};
 use crate::store::change_watches::ChangeWatches;
 use crate::store::commit_metrics::CommitMetrics;
 use crate::store::delivery_notify::DeliveryNotify;
 use crate::store::job_removals::JobRemovals;
 use crate::store::limits::StoreLimits;
 use crate::store::options::StoreOptions;
+use crate::store::postgres::cluster::LastBeat;
 use crate::store::postgres::jobs::unfinished::UnfinishedEstimate;
 use crate::store::postgres::next_due::NextDue;
 use crate::store::postgres::node::NodeLease;
@@ -44,6 +45,9 @@ pub(crate) struct PostgresShared {
     /// The channel of notifications.
     pub(crate) channel: String,
     pub(crate) node: NodeLease,
+    last_beat: Mutex<LastBeat>,
+    /// What the digests of this node's catalogues come from.
+    pub(crate) catalogue: OnceLock<Arc<dyn CatalogueSource>>,
     /// Leads to the thread of the writes of jobs.
     wake: Box<dyn Fn() + Send + Sync>,
     leases: Mutex<Leases>,
@@ -84,6 +88,8 @@ impl PostgresShared {
     pub(crate) fn new(parts: SharedParts) -> Self {
         let SharedParts { connections, database, options, limits, clock, channel, node, wake } = parts;
         let reading = ClockReading::of(&*clock);
+        let now_ms = clock.monotonic_ms();
+        let last_beat = LastBeat { renewed_ms: now_ms, answered_ms: now_ms, ..LastBeat::default() };
         Self {
             connections,
             database,
@@ -96,6 +102,8 @@ impl PostgresShared {
             other_writes: RwLock::default(),
             channel,
             node,
+            last_beat: Mutex::new(last_beat),
+            catalogue: OnceLock::new(),
             wake,
             leases: Mutex::default(),
             watches: ChangeWatches::default(),
@@ -159,6 +167,18 @@ impl PostgresShared {
     pub(crate) fn is_clock_trusted(&self) -> bool {
         let reading = ClockReading::of(&*self.clock);
         self.node_clock_trust.check(reading) == 0 && self.clock_trust.distrust_ms(reading.monotonic_ms) == 0
+    }
+
+    /// What the last heartbeats have found.
+    pub(crate) fn last_beat(&self) -> MutexGuard<'_, LastBeat> {
+        self.last_beat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a measurement, if a server has set its meter.
+    pub(crate) fn measure(&self, measurement: Measurement<'_>) {
+        if let Some(meter) = self.meter.get() {
+            meter.record(measurement);
+        }
     }
 
     /// The leases of this node.

@@ -11,7 +11,7 @@ use crate::store::postgres::listener::listen;
 use crate::store::postgres::migrations::migrate;
 use crate::store::postgres::node::NodeLease;
 use crate::store::postgres::options::PostgresOptions;
-use crate::store::postgres::pool::{Connections, PoolError};
+use crate::store::postgres::pool::{Connections, PoolError, describe};
 use crate::store::postgres::retention::sweep::stored_clock;
 use crate::store::postgres::session::{Columns, SqlSession};
 use crate::store::postgres::shared::{PostgresShared, SharedParts};
@@ -257,21 +257,10 @@ async fn prepare(
     let session = SqlSession::of_client(&client);
     // Several servers may share a database, each in its own schema.
     let channel = session.one("SELECT 'nanoclaw ' || current_schema()", &[]).await?.column(0)?;
-    let database_ms = node.register(&session, &database.node_name, database.lease).await?;
+    let database_ms = node.register(&session, database).await?;
     let clock = session.row("SELECT value FROM settings WHERE key = 'retention'", &[]).await?;
     let clock = clock.map(|row| row.column::<String>(0)).transpose()?;
     Ok(Prepared { channel, database_ms, stored_clock: stored_clock(clock.as_deref()) })
-}
-
-/// An error with its causes: the driver says the reason in the innermost.
-fn describe(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 fn start(

@@ -1,10 +1,13 @@
 //! The port [`NodeStore`] on the store of one file.
 
 use crate::domain::id::{JobId, UserId};
-use crate::ports::{Meter, NodeStore, Store, StoreError, StoreLoad, UserJobCounts};
+use crate::ports::{Cluster, Meter, NodeStore, Store, StoreError, StoreLoad, UserJobCounts};
 use crate::store::redb::store::RedbStore;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// One process has the file open.
+impl Cluster for RedbStore {}
 
 impl NodeStore for RedbStore {
     fn set_meter(&self, meter: Arc<dyn Meter>) {

@@ -17,6 +17,7 @@ use crate::http::v1::batches::{BatchListResponse, DeletedBatchResponse};
 use crate::http::v1::jobs;
 use crate::http::v1::jobs::approval::{ApproveRequest, DenyRequest};
 use crate::http::v1::jobs::spec::JobRequest;
+use crate::http::v1::nodes::NodesResponse;
 use crate::http::v1::page::ListResponse;
 use crate::http::v1::schedules::request::{PreviewRequest, ScheduleChange, ScheduleRequest};
 use crate::http::v1::schedules::view::ScheduleResponse;
@@ -483,6 +484,9 @@ fn reports(drawing: &mut Drawing) {
         Operation::new("GET", "/v1/status", "The state of the server; most of it for administrators");
     let status = status.answers::<StatusResponse>(drawing, 200, "As it is; null where it is unknown");
     drawing.add(status);
+    let nodes = Operation::new("GET", "/v1/nodes", "The nodes that share the database (administrators)");
+    let nodes = nodes.answers::<NodesResponse>(drawing, 200, "By number; empty without store.url");
+    drawing.add(nodes);
     let file = json!({"application/octet-stream": {"schema": {"type": "string", "contentMediaType": "application/octet-stream"}}});
     let backup = Operation::new("GET", "/v1/backup", "The whole store as one file (administrators)");
     drawing.add(backup.says(200, "The file", file));

@@ -41,6 +41,9 @@ impl Act<'_> {
                 self.recover(&mut row, tail, loss).await?;
             }
         }
+        if loss == NodeLoss::Crash {
+            self.effects.metrics.take_over(u64::try_from(found.len()).unwrap_or(u64::MAX));
+        }
         Ok(found.len())
     }
 

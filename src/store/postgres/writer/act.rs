@@ -202,7 +202,7 @@ impl<'t> Act<'t> {
     /// wrote anything.
     async fn check_and_announce(&self, is_under_lease: bool) -> Result<Option<String>, StoreError> {
         let node = &self.shared.node;
-        let payload = self.effects.announcement.encode(node.id());
+        let payload = self.effects.announcement.encode(node.id(), self.shared.now_ms());
         // If the lease is lost, the transaction is not committed, and nothing is announced.
         let sql = format!(
             "WITH held AS ({HELD}) SELECT pg_current_xact_id_if_assigned()::text, NOT $2 OR EXISTS (SELECT FROM held), \

@@ -34,17 +34,20 @@ pub(crate) struct Announcement {
     /// The node that made them.
     #[serde(default, rename = "n")]
     pub(crate) node: i64,
+    /// When it did, by the clock that all nodes share, unix milliseconds; 0: unknown.
+    #[serde(default, rename = "m")]
+    pub(crate) at_ms: u64,
 }
 
 impl Announcement {
     /// The payload of a node's notification; `None` if nothing changed.
-    pub(crate) fn encode(&self, node: i64) -> Option<String> {
+    pub(crate) fn encode(&self, node: i64, at_ms: u64) -> Option<String> {
         if *self == Self::default() {
             return None;
         }
         let encode = |announcement: &Self| serde_json::to_string(announcement).ok();
-        let whole = encode(&Self { node, ..self.clone() });
-        let everything = Self { node, ..Self::everything() };
+        let whole = encode(&Self { node, at_ms, ..self.clone() });
+        let everything = Self { node, at_ms, ..Self::everything() };
         whole.filter(|payload| payload.len() <= MAX_BYTES).or_else(|| encode(&everything))
     }
 
@@ -71,12 +74,12 @@ mod tests {
 
     #[test]
     fn a_payload_is_read_as_it_was_written_and_too_many_changes_become_everything() {
-        assert_eq!(Announcement::default().encode(3), None);
+        assert_eq!(Announcement::default().encode(3, 5), None);
         let one = Announcement { jobs: [(JobId::from_bits(1), 7)].into(), ..Announcement::default() };
-        let read = Announcement::decode(&one.encode(3).unwrap()).unwrap();
-        assert_eq!(read, Announcement { node: 3, ..one });
+        let read = Announcement::decode(&one.encode(3, 5).unwrap()).unwrap();
+        assert_eq!(read, Announcement { node: 3, at_ms: 5, ..one });
         let many = Announcement { jobs: (0..500).map(|n| (JobId::from_bits(n), 1)).collect(), ..read };
-        let payload = many.encode(3).unwrap();
+        let payload = many.encode(3, 5).unwrap();
         assert!(payload.len() < 8_000);
         assert!(Announcement::decode(&payload).unwrap().is_everything);
     }
