@@ -7,15 +7,17 @@ use crate::config::Config;
 use crate::domain::secret::Secret;
 use crate::llm::options::ModelOptions;
 use crate::mcp::McpServerOptions;
-use crate::ports::Audit;
+use crate::ports::{Audit, NodeStore};
 use crate::tools::CommandToolOptions;
 use std::sync::Arc;
 
-/// The audit log of the data directory.
-pub(super) fn open(config: &Config) -> Result<Arc<dyn Audit>, AppError> {
-    let log = AuditLog::open(&config.data_dir, &config.audit, &secrets(config, variable))
-        .map_err(AppError::Audit)?;
-    Ok(Arc::new(log))
+/// The audit log of the data directory, or of the cluster.
+pub(super) fn open(config: &Config, store: &Arc<dyn NodeStore>) -> Result<Arc<dyn Audit>, AppError> {
+    let secrets = secrets(config, variable);
+    Ok(Arc::new(match Arc::clone(store).cluster_ports() {
+        Some(cluster) => AuditLog::shared(cluster.audit, &secrets),
+        None => AuditLog::open(&config.data_dir, &config.audit, &secrets).map_err(AppError::Audit)?,
+    }))
 }
 
 /// Every secret of the configuration. Secrets that the server generates have a known prefix.

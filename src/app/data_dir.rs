@@ -59,6 +59,7 @@ pub fn database_options(config: &Config, url: &Secret) -> PostgresOptions {
         node_name: config.store.node_name.clone().unwrap_or_else(host),
         lease: Duration::from_secs(config.store.lease_s),
         connections: config.store.connections,
+        audit_entries: config.audit.entries(),
         uses_database_time: true,
     }
 }

@@ -76,8 +76,8 @@ impl App {
         let workspaces: Arc<dyn Workspaces> = Arc::new(workspace_files::host_files(config, &clock));
         let files = Arc::new(StoreWorkspaceFiles::new(config, &store, &workspaces));
         let contents = data_dir::open_contents(config, &store);
-        let model: Arc<dyn Model> = Arc::new(ImageLoader::new(Arc::new(router), Arc::clone(&contents)));
-        let audit = audit::open(config)?;
+        let model = loaded_model(router, &store, &contents);
+        let audit = audit::open(config, &store)?;
         let runtime = start_runtime()?;
         let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
         let listener = listen(&runtime, &config.listen, inherited)?;
@@ -166,6 +166,13 @@ fn open_guarded_file(config: &Config, clock: &Arc<dyn Clock>) -> Result<Arc<dyn 
     let scrub = std::thread::Builder::new().name("scrub".to_owned()).spawn(move || scrubbed.scrub());
     drop(scrub.map_err(AppError::Runtime)?); // it ends by itself
     Ok(store)
+}
+
+/// The models, which get their images from the contents of files and share their providers with other nodes.
+fn loaded_model(router: Router, store: &Arc<dyn NodeStore>, contents: &Arc<dyn Contents>) -> Arc<dyn Model> {
+    let cluster = Arc::clone(store).cluster_ports();
+    let router = router.in_cluster(cluster.as_ref().map(|cluster| &cluster.providers));
+    Arc::new(ImageLoader::new(Arc::new(router), Arc::clone(contents)))
 }
 
 /// Removes the directories of deleted projects and jobs and the contents of deleted files, now and from then
@@ -345,6 +352,7 @@ fn http_dependencies(
         files: Arc::<dyn NodeStore>::clone(store),
         contents,
         audit,
+        windows: Arc::clone(store).cluster_ports().map(|cluster| cluster.windows),
         auth: AuthSettings {
             mode: config.auth_mode,
             registration: config.registration.unwrap_or(by_address),

@@ -15,7 +15,8 @@ use crate::ports::{
 };
 use crate::tools::{
     AgentServices, ApprovalRules, BashRules, BatchLimits, CodeRunner, CommandTools, DefaultTools, Executor,
-    ExecutorOptions, JavaScriptTools, MeasuredCode, SharedCode, ToolDeps, ToolOptions, registered,
+    ExecutorOptions, JavaScriptTools, MeasuredCode, SharedCode, ToolCacheOptions, ToolDeps, ToolOptions,
+    registered,
 };
 use crate::web::GuardedWeb;
 use nanoclaw_sandbox::{FreeSpace, Sandbox, SandboxError, SandboxOptions};
@@ -44,7 +45,7 @@ pub fn local_tools(
         clock,
         entropy: &entropy,
         files: &files,
-        audit: &audit::open(config)?,
+        audit: &audit::open(config, store)?,
         mcp: None,
         meter: &meter,
     };
@@ -130,7 +131,8 @@ fn executor(config: &Config, dependencies: ExecutorDependencies<'_>) -> Result<A
     };
     let toolbox = Arc::clone(&deps.agents.toolbox);
     let approval = ApprovalRules::new(&config.approval).map_err(|(_, bad)| AppError::BadApproval(bad))?;
-    let limits = BatchLimits::new(&config.limits, config.tool_max_workers, config.tool_cache);
+    let cache = ToolCacheOptions { shares_files: config.store.url.is_some(), ..config.tool_cache };
+    let limits = BatchLimits::new(&config.limits, config.tool_max_workers, cache);
     let options = ExecutorOptions {
         default_tools: default_tools(config),
         approval,

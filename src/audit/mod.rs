@@ -1,5 +1,5 @@
-//! The audit log: every tool call as a line of JSON in the data directory. A line that cannot be written is
-//! logged and does not stop the job.
+//! The audit log: every tool call as a line of JSON in the data directory, or as a row where several nodes
+//! share a store. An entry that cannot be written is logged and does not stop the job.
 
 mod files;
 mod mask;
@@ -7,7 +7,7 @@ mod options;
 
 use crate::domain::id::{JobId, UserId};
 use crate::domain::secret::Secret;
-use crate::ports::{Audit, AuditEntry, AuditPage, StoreError};
+use crate::ports::{Audit, AuditEntry, AuditPage, AuditRows, StoreError};
 use files::AuditFiles;
 use mask::SecretMask;
 pub use options::AuditOptions;
@@ -17,6 +17,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Longest result, and longest text in the arguments.
 const TEXT_CHARS: usize = 1_000;
@@ -27,48 +28,71 @@ const LINE_BYTES: u64 = 1 << 20;
 /// Limit of a search, from the newest line backwards.
 const READ_BYTES: u64 = 64 << 20;
 
-/// The audit log of a data directory.
+/// The audit log of a data directory, or of a cluster.
 pub struct AuditLog {
-    files: AuditFiles,
+    entries: AuditStorage,
     mask: SecretMask,
+}
+
+enum AuditStorage {
+    Files(AuditFiles),
+    Rows(Arc<dyn AuditRows>),
 }
 
 impl AuditLog {
     /// Opens the log below the data directory, for its owner only. No line contains one of the secrets.
     pub fn open(data_dir: &Path, options: &AuditOptions, secrets: &[Secret]) -> io::Result<Self> {
-        Ok(Self {
-            files: AuditFiles::open(data_dir.join("audit"), options)?,
-            mask: SecretMask::new(secrets.iter()),
-        })
+        let files = AuditFiles::open(data_dir.join("audit"), options)?;
+        Ok(Self { entries: AuditStorage::Files(files), mask: SecretMask::new(secrets.iter()) })
     }
 
-    fn line(&self, entry: &AuditEntry) -> serde_json::Result<Vec<u8>> {
-        let masked = AuditEntry {
+    /// The log of a store that several nodes share.
+    pub fn shared(rows: Arc<dyn AuditRows>, secrets: &[Secret]) -> Self {
+        Self { entries: AuditStorage::Rows(rows), mask: SecretMask::new(secrets.iter()) }
+    }
+
+    /// The entry as it is stored: shortened, and without secrets.
+    fn masked(&self, entry: &AuditEntry) -> AuditEntry {
+        AuditEntry {
             id_ref: cut(&self.mask.text(&entry.id_ref), TEXT_CHARS),
             tool: cut(&self.mask.text(&entry.tool), TEXT_CHARS),
             arguments: shortened(self.mask.value(&entry.arguments)),
             result: cut(&self.mask.text(&entry.result), TEXT_CHARS),
             ..entry.clone()
-        };
-        let mut line = serde_json::to_vec(&masked)?;
-        line.push(b'\n');
-        Ok(line)
+        }
     }
+}
+
+/// The entry as a line of a file.
+fn line(entry: &AuditEntry) -> serde_json::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(entry)?;
+    line.push(b'\n');
+    Ok(line)
 }
 
 impl Audit for AuditLog {
     fn record(&self, entry: &AuditEntry) {
-        let written = self.line(entry).map_err(io::Error::other).and_then(|line| self.files.append(&line));
-        if let Err(error) = written {
-            tracing::error!(%error, job = ?entry.job, "cannot write a tool call to the audit log");
+        let entry = self.masked(entry);
+        match &self.entries {
+            AuditStorage::Rows(rows) => rows.append_entry(entry),
+            AuditStorage::Files(files) => {
+                let written = line(&entry).map_err(io::Error::other).and_then(|line| files.append(&line));
+                if let Err(error) = written {
+                    tracing::error!(%error, job = ?entry.job, "cannot write a tool call to the audit log");
+                }
+            }
         }
     }
 
     fn of_job(&self, user: UserId, job: JobId, since_ms: u64, max: usize) -> Result<AuditPage, StoreError> {
+        let files = match &self.entries {
+            AuditStorage::Rows(rows) => return rows.entries_of_job(user, job, max),
+            AuditStorage::Files(files) => files,
+        };
         let failed = |error: io::Error| StoreError::Io(format!("cannot read the audit log: {error}"));
         let mut search = AuditSearch { user, job, since_ms, max, found: VecDeque::new(), has_more: false };
         let mut bytes = READ_BYTES;
-        for file in self.files.newest_first().map_err(failed)? {
+        for file in files.newest_first().map_err(failed)? {
             if search.file(file, &mut bytes).map_err(failed)?.is_break() {
                 break;
             }

@@ -7,8 +7,8 @@ use crate::domain::limits::Limits;
 use crate::domain::tool::Strictness;
 use crate::ports::{
     Accounts, Audit, Backup, Batches, Clock, Contents, ConversationItems, Conversations, Entropy, Exposition,
-    KernelTables, Meter, Model, Outbox, Projects, ReadinessProbe, Schedules, SecretDigest, ServerStatus,
-    Store, StoredCompletions, StoredFiles, Toolbox, Users, Workspaces,
+    KernelTables, Meter, Model, Outbox, Projects, RateWindows, ReadinessProbe, Schedules, SecretDigest,
+    ServerStatus, Store, StoredCompletions, StoredFiles, Toolbox, Users, Workspaces,
 };
 use std::sync::Arc;
 
@@ -44,6 +44,8 @@ pub struct AppDependencies {
     pub audit: Arc<dyn Audit>,
     /// Authentication.
     pub auth: AuthSettings,
+    /// Failed logins and requests, counted over all nodes; `None`: this node counts its own.
+    pub windows: Option<Arc<dyn RateWindows>>,
     /// Token usage.
     pub accounts: Arc<dyn Accounts>,
     /// Copies the store.

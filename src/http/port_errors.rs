@@ -2,6 +2,7 @@
 //! stand in [`super::error`].
 
 use super::error::ApiError;
+use super::quota;
 use crate::ports::{
     AccountError, BatchError, ConversationError, JobChangeError, ProjectError, ScheduleError,
     StoredFileError, SubmitError,
@@ -19,6 +20,7 @@ impl From<SubmitError> for ApiError {
     fn from(error: SubmitError) -> Self {
         let (status, code) = match error {
             SubmitError::Store(error) => return error.into(),
+            SubmitError::Quota(refusal) => return quota::refused(refusal),
             SubmitError::NoConversation => return Self::NotFound("conversation"),
             SubmitError::QueueFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "queue_full"),
             SubmitError::ConversationsFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "conversations_full"),
@@ -34,6 +36,7 @@ impl From<BatchError> for ApiError {
     fn from(error: BatchError) -> Self {
         let (status, code) = match error {
             BatchError::Store(error) => return error.into(),
+            BatchError::Quota(refusal) => return quota::refused(refusal),
             BatchError::Abandoned => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
             BatchError::QueueFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "queue_full"),
             BatchError::KeyReused => (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused"),
@@ -48,6 +51,7 @@ impl From<JobChangeError> for ApiError {
     fn from(error: JobChangeError) -> Self {
         let (status, code) = match error {
             JobChangeError::Store(error) => return error.into(),
+            JobChangeError::Quota(refusal) => return quota::refused(refusal),
             JobChangeError::WrongState { .. } => (StatusCode::CONFLICT, "wrong_state"),
             JobChangeError::NotPending { .. } => (StatusCode::BAD_REQUEST, "not_pending"),
             JobChangeError::LogCut => (StatusCode::CONFLICT, "log_cut"),
@@ -61,6 +65,7 @@ impl From<ConversationError> for ApiError {
     fn from(error: ConversationError) -> Self {
         let (status, code) = match error {
             ConversationError::Store(error) => return error.into(),
+            ConversationError::Quota(refusal) => return quota::refused(refusal),
             ConversationError::NoConversation => return Self::NotFound("conversation"),
             ConversationError::NameTaken => (StatusCode::CONFLICT, "name_taken"),
             ConversationError::WrongState { .. } => (StatusCode::CONFLICT, "wrong_state"),

@@ -1,5 +1,5 @@
 //! Checks an account's quota when it submits work. Accepted work is never cut off, so requests at the same
-//! moment may pass a quota together.
+//! moment may pass a quota together, unless the store checks again when it accepts them.
 
 use super::context::ServerContext;
 use super::error::ApiError;
@@ -38,7 +38,8 @@ pub(crate) async fn check(
     counting.await?.admit(new, now_ms).map_err(refused)
 }
 
-fn refused(refusal: QuotaRefusal) -> ApiError {
+/// The response to work that a quota refuses.
+pub(crate) fn refused(refusal: QuotaRefusal) -> ApiError {
     let (message, retry_after_s) = match refusal {
         QuotaRefusal::Tokens { retry_after_s, .. } => {
             (format!("{refusal}; the next day begins at midnight UTC"), retry_after_s)

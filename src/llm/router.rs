@@ -18,7 +18,7 @@ use crate::domain::usage::Price;
 use crate::net::NetClient;
 use crate::ports::{
     CancelToken, Chunk, ChunkSink, Completion, ForwardError, ForwardOutcome, ForwardRequest, ForwardSink,
-    Meter, Model, ModelError, ModelHealth, ModelInfo, ModelRequest, ModelState, NoopMeter,
+    Meter, Model, ModelError, ModelHealth, ModelInfo, ModelRequest, ModelState, NoopMeter, ProviderCluster,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,6 +85,16 @@ impl Router {
             }
         }
         Self { meter: Arc::clone(meter), ..self }
+    }
+
+    /// The same router, which shares its providers with the other nodes of a cluster.
+    #[must_use]
+    pub fn in_cluster(self, cluster: Option<&Arc<dyn ProviderCluster>>) -> Self {
+        if let Some(cluster) = cluster {
+            let limiters = self.routes.iter().filter_map(|route| route.limiter.as_ref());
+            limiters.for_each(|limiter| limiter.join_cluster(cluster));
+        }
+        self
     }
 
     fn route(&self, id: &str) -> Option<&ModelRoute> {

@@ -49,6 +49,14 @@ pub struct AuditPage {
     pub has_more: bool,
 }
 
+/// The entries of a store that several nodes share. Their secrets are masked already.
+pub trait AuditRows: Send + Sync {
+    /// Stores an entry soon. Blocks only while many writes wait; a failure is logged.
+    fn append_entry(&self, entry: AuditEntry);
+    /// The newest entries of a user's job, at most `max`.
+    fn entries_of_job(&self, user: UserId, job: JobId, max: usize) -> Result<AuditPage, StoreError>;
+}
+
 /// Writes and reads audit entries.
 pub trait Audit: Send + Sync {
     /// Writes an entry. A failure is logged and never affects the job.

@@ -1,6 +1,7 @@
 //! Batches: many jobs submitted together. Lines are stored first; accepting the batch is one small
 //! transaction.
 
+use super::quota_refusal::QuotaRefusal;
 use super::store::{ChangeWatch, Idempotent};
 use super::store_error::StoreError;
 use super::ticket::Ticket;
@@ -33,6 +34,9 @@ pub enum BatchError {
     /// The batch to delete has not ended (HTTP: 409).
     #[error("the batch has not ended; only an ended batch can be deleted (cancel it first)")]
     NotEnded,
+    /// The account's quota is used up (HTTP: 429). Stores of one file leave this check to their callers.
+    #[error(transparent)]
+    Quota(#[from] QuotaRefusal),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

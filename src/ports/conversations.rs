@@ -1,5 +1,6 @@
 //! Conversations and their messages. A message has no row of its own: it is a job's input or a job's answer.
 
+use super::quota_refusal::QuotaRefusal;
 use super::store::{Idempotent, NewJob, SubmitError};
 use super::store_error::StoreError;
 use super::ticket::Ticket;
@@ -62,6 +63,9 @@ pub enum ConversationError {
         /// The id of that job's response.
         response: String,
     },
+    /// The account's quota is used up (HTTP: 429). Stores of one file leave this check to their callers.
+    #[error(transparent)]
+    Quota(#[from] QuotaRefusal),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -82,6 +86,7 @@ impl From<SubmitError> for ConversationError {
             SubmitError::KeyReused => Self::KeyReused,
             SubmitError::KeySpent => Self::KeySpent,
             SubmitError::ApprovalAnswered { response } => Self::ApprovalAnswered { response },
+            SubmitError::Quota(refusal) => Self::Quota(refusal),
             SubmitError::Store(error) => Self::Store(error),
         }
     }

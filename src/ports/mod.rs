@@ -22,7 +22,10 @@ mod node_store;
 mod outbox;
 mod processes;
 mod projects;
+mod provider_cluster;
 mod quota;
+mod quota_refusal;
+mod rate_windows;
 mod readiness;
 mod results;
 mod schedule;
@@ -42,7 +45,7 @@ mod workspaces;
 pub use accounts::{
     ACCOUNT_DAY_MS, ACCOUNT_HOUR_MS, Accounts, DayUsage, HourUsage, TitledConversation, UsageGroups,
 };
-pub use audit::{Audit, AuditEntry, AuditPage};
+pub use audit::{Audit, AuditEntry, AuditPage, AuditRows};
 pub use backup::Backup;
 pub use batch::{
     BatchError, BatchFiles, BatchPage, Batches, LineOutcome, LineResult, NewBatch, NewLine, ResultPage,
@@ -71,11 +74,14 @@ pub use model::{
     Chunk, ChunkSink, Completion, ForwardError, ForwardOutcome, Model, ModelError, ModelInfo, ModelRequest,
 };
 pub use model_health::{ModelHealth, ModelState};
-pub use node_store::{NodeStore, StoreLoad};
+pub use node_store::{ClusterPorts, NodeStore, StoreLoad};
 pub use outbox::{DeliveryPage, DeliveryQuery, Outbox, Payload, Payloads};
 pub use processes::{GuestPipes, GuestProcess, ProcessSpec, Processes};
 pub use projects::{ProjectCursor, ProjectError, ProjectPage, Projects};
-pub use quota::{NewWork, QuotaRefusal, QuotaShare, QuotaSources, WorkQuota};
+pub use provider_cluster::{NodeShare, ProviderCluster};
+pub use quota::{NewWork, QuotaShare, QuotaSources, WorkQuota};
+pub use quota_refusal::QuotaRefusal;
+pub use rate_windows::{CountedEvents, RateWindow, RateWindows};
 pub use readiness::{PartFault, ReadinessProbe};
 pub use results::Results;
 pub use schedule::{

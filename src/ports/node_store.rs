@@ -1,6 +1,7 @@
 //! The store as the process of one node has it: all ports, and what only the process itself asks.
 
 use super::accounts::Accounts;
+use super::audit::AuditRows;
 use super::backup::Backup;
 use super::batch::Batches;
 use super::cluster::Cluster;
@@ -10,6 +11,8 @@ use super::job_services::BackgroundJobs;
 use super::meter::{Meter, StatsSource};
 use super::outbox::Outbox;
 use super::projects::Projects;
+use super::provider_cluster::ProviderCluster;
+use super::rate_windows::RateWindows;
 use super::results::Results;
 use super::schedule::Schedules;
 use super::status::UserJobCounts;
@@ -29,6 +32,17 @@ pub struct StoreLoad {
     pub running: u64,
     /// Ready, or delayed.
     pub queued: u64,
+}
+
+/// What the nodes of a cluster share beside the rows of the other ports.
+#[derive(Clone)]
+pub struct ClusterPorts {
+    /// Failed logins and requests of users.
+    pub windows: Arc<dyn RateWindows>,
+    /// The audit log.
+    pub audit: Arc<dyn AuditRows>,
+    /// Rates and pauses of providers.
+    pub providers: Arc<dyn ProviderCluster>,
 }
 
 /// A store with all its ports.
@@ -55,8 +69,8 @@ pub trait NodeStore:
     /// Finishes the queued writes and ends the store's threads. Later writes and reads return
     /// [`StoreError::Closed`]. Blocks. A second call does nothing.
     fn close(&self);
-    /// Blocks until jobs are deleted, until [`NodeStore::wake_removal_waiter`], or until the timeout has
-    /// passed. Returns the deleted jobs, each once; a crash or a long queue may lose some.
+    /// Blocks until jobs are deleted, by any node, until [`NodeStore::wake_removal_waiter`], or until the
+    /// timeout has passed. Returns the deleted jobs, each once; a crash or a long queue may lose some.
     fn wait_for_removed_jobs(&self, timeout: Duration) -> Vec<(UserId, JobId)>;
     /// Ends the current or the next [`NodeStore::wait_for_removed_jobs`].
     fn wake_removal_waiter(&self);
@@ -75,4 +89,6 @@ pub trait NodeStore:
     /// A value that all nodes of a cluster share: the first node's `made` is kept. `None`: the store has one
     /// node, which keeps such values in files of its own.
     fn shared_setting(&self, key: &str, made: &str) -> Result<Option<String>, StoreError>;
+    /// What only nodes of a cluster share; `None`: the store has one node, which counts and logs by itself.
+    fn cluster_ports(self: Arc<Self>) -> Option<ClusterPorts>;
 }

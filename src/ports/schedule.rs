@@ -1,6 +1,6 @@
 //! Schedules. An occurrence becomes a job and the schedule advances in one transaction.
 
-use super::quota::QuotaRefusal;
+use super::quota_refusal::QuotaRefusal;
 use super::store::SubmitError;
 use super::store_error::StoreError;
 use super::ticket::Ticket;

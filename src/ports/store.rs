@@ -2,6 +2,7 @@
 //! committed data only. Both do not hold for jobs in memory ([`Store::begin_in_memory`]).
 
 use super::clock::CancelToken;
+use super::quota_refusal::QuotaRefusal;
 use super::store_error::StoreError;
 use super::ticket::Ticket;
 use crate::domain::approval::ApprovalDecision;
@@ -46,6 +47,9 @@ pub enum SubmitError {
     /// The job of the idempotency key's first request has been deleted since (HTTP: 410).
     #[error("what came of this idempotency key was deleted; use another key to ask again")]
     KeySpent,
+    /// The account's quota is used up (HTTP: 429). Stores of one file leave this check to their callers.
+    #[error(transparent)]
+    Quota(#[from] QuotaRefusal),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -89,6 +93,9 @@ pub enum JobChangeError {
         /// The limit.
         limit: u64,
     },
+    /// The account's quota is used up (HTTP: 429). Stores of one file leave this check to their callers.
+    #[error(transparent)]
+    Quota(#[from] QuotaRefusal),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -7,15 +7,13 @@ use super::signature::Signer;
 use crate::domain::id::DeliveryId;
 use crate::domain::webhook::{AfterAttempt, Delivery, DeliveryAttempt};
 use crate::ports::{CancelToken, Clock, Entropy, Measurement, Meter, Outbox, Payload, Payloads, StoreError};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Number of due deliveries, one for each host, to choose from.
-const CHOICE: usize = 64;
-/// Hosts whose last turn is remembered. When the map is full it is cleared, which costs a host at most one
-/// turn.
+/// Hosts whose turn in a round is remembered. When the set is full a new round begins, which costs a host at
+/// most one turn.
 const REMEMBERED: usize = 1_024;
 /// Minimum wait for a due delivery: its host may be busy.
 const WAIT_MIN_MS: u64 = 500;
@@ -60,9 +58,8 @@ pub struct Dispatcher {
 struct DispatcherState {
     /// Hosts with a delivery in progress.
     busy: BTreeSet<String>,
-    /// The last turn of each host.
-    served: BTreeMap<String, u64>,
-    turn: u64,
+    /// Hosts that had their turn in this round.
+    served: BTreeSet<String>,
     /// Attempts that the store failed to record.
     unrecorded: Vec<(DeliveryId, DeliveryAttempt)>,
     /// A thread is recording them.
@@ -142,20 +139,24 @@ impl Dispatcher {
         outcome
     }
 
-    /// Takes the oldest delivery of the free host that has waited longest for its turn.
+    /// Takes the oldest delivery of a free host. Each host has one turn in a round; the round ends when only
+    /// hosts that had theirs are left. Asks for one delivery: others are left to the other nodes.
     fn take(&self) -> Result<Option<ActiveDelivery<'_>>, StoreError> {
         let mut state = self.lock();
-        let candidates = self.ports.outbox.due(self.ports.clock.now_ms(), CHOICE, &state.busy)?;
-        let last_turn = |d: &Delivery| state.served.get(&d.url.host_and_port()).copied().unwrap_or(0);
-        let Some(delivery) = candidates.into_iter().min_by_key(last_turn) else { return Ok(None) };
+        let now_ms = self.ports.clock.now_ms();
+        let passed_over = state.busy.union(&state.served).cloned().collect();
+        let mut due = self.ports.outbox.due(now_ms, 1, &passed_over)?;
+        if due.is_empty() && !state.served.is_empty() {
+            state.served.clear();
+            due = self.ports.outbox.due(now_ms, 1, &state.busy)?;
+        }
+        let Some(delivery) = due.pop() else { return Ok(None) };
         let host = delivery.url.host_and_port();
         state.busy.insert(host.clone());
         if state.served.len() >= REMEMBERED {
             state.served.clear();
         }
-        state.turn = state.turn.saturating_add(1);
-        let turn = state.turn;
-        state.served.insert(host.clone(), turn);
+        state.served.insert(host.clone());
         Ok(Some(ActiveDelivery { dispatcher: self, delivery, host }))
     }
 

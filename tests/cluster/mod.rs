@@ -2,6 +2,7 @@
 //! died the others finish. Skipped, with a message, where `PostgreSQL` is not installed.
 
 mod faults;
+mod limits;
 mod status;
 mod stopped_node;
 mod upgrade;

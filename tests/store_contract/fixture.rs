@@ -186,6 +186,7 @@ impl StorePlace {
                     node_name: "test".to_owned(),
                     lease: Duration::from_secs(15),
                     connections: 6,
+                    audit_entries: 20,
                     uses_database_time: false,
                 };
                 (PostgresStore::open(&database, options, limits, clock).unwrap(), None)

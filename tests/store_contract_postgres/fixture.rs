@@ -89,6 +89,7 @@ fn open(
         node_name: "test".to_owned(),
         lease: Duration::from_secs(15),
         connections: 6,
+        audit_entries: 20,
         uses_database_time: false,
     };
     PostgresStore::open(&database, options, limits, Arc::clone(clock) as Arc<dyn Clock>).unwrap()

@@ -2,6 +2,7 @@
 //! only SQL can do. Skipped, with a message, where `PostgreSQL` is not installed.
 
 mod accounts;
+mod audit;
 mod batches;
 mod conversations;
 mod fixture;

@@ -15,7 +15,7 @@ use nanoclaw::webhooks::{
     secret_from_key,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -176,10 +176,14 @@ impl Entropy for NoEntropy {
 }
 
 fn dispatcher(node: &Fixture, number: usize, receivers: &Arc<Receivers>) -> Dispatcher {
+    dispatcher_with(node, Arc::new(NodeSender(number, Arc::clone(receivers))))
+}
+
+fn dispatcher_with(node: &Fixture, sender: Arc<dyn WebhookSender>) -> Dispatcher {
     Dispatcher::new(DispatcherPorts {
         outbox: node.store.clone(),
         payloads: Arc::new(EmptyBody),
-        sender: Arc::new(NodeSender(number, Arc::clone(receivers))),
+        sender,
         signer: Signer::new(&[secret_from_key(&[7; 32])]).unwrap(),
         clock: node.clock.clone(),
         entropy: Arc::new(NoEntropy),
@@ -209,6 +213,35 @@ fn the_dispatchers_of_two_nodes_send_each_delivery_once() {
     let ids: BTreeSet<DeliveryId> = sent.iter().map(|(_, id)| *id).collect();
     assert_eq!((sent.len(), ids.len()), (MANY, MANY), "each one once");
     assert_eq!(one.store.next_due_ms().unwrap(), None);
+}
+
+/// A sender whose receiver does not answer before the test lets it.
+struct HangingSender(Mutex<mpsc::Sender<String>>, Mutex<mpsc::Receiver<()>>);
+
+impl WebhookSender for HangingSender {
+    fn send(&self, request: &WebhookRequest<'_>) -> Result<WebhookResponse, SendError> {
+        self.0.lock().unwrap().send(request.url.host_and_port()).unwrap();
+        self.1.lock().unwrap().recv().unwrap();
+        Ok(WebhookResponse { status: 200, retry_after: None })
+    }
+}
+
+#[test]
+fn a_node_that_sends_to_one_host_leaves_the_other_hosts_to_the_other_nodes() {
+    let Some(one) = Fixture::new() else { return };
+    let other = one.beside();
+    end_jobs(&one, (0..30).map(|number| format!("h{number:02}.test")));
+    let ((started, hosts), (answer, answers)) = (mpsc::channel(), mpsc::channel());
+    let sender = Arc::new(HangingSender(Mutex::new(started), Mutex::new(answers)));
+    let dispatcher = dispatcher_with(&one, sender);
+    thread::scope(|scope| {
+        let sending = scope.spawn(|| dispatcher.tick());
+        let host = hosts.recv().unwrap();
+        let free: BTreeSet<_> = due(&other, &[]).iter().map(|d| d.url.host_and_port()).collect();
+        answer.send(()).unwrap();
+        sending.join().unwrap().unwrap();
+        assert!(free.len() == 29 && !free.contains(&host), "{host}, {free:?}");
+    });
 }
 
 #[test]

@@ -1,32 +1,41 @@
 //! Events of all nodes in windows of time.
 
 use super::fixture::Fixture;
-use nanoclaw::store::postgres::RateWindow;
+use nanoclaw::ports::{CountedEvents, RateWindow, RateWindows};
 use std::sync::Arc;
-
-const NOW_MS: u64 = 1_000_000;
 
 fn logins(owner: &str, limit: u64) -> RateWindow<'_> {
     RateWindow { name: "login", owner, window_ms: 1_000, limit }
 }
 
+impl Fixture {
+    /// Counts an event. The rest of a full window, milliseconds; `None` if the event was counted.
+    fn count(&self, window: &RateWindow<'_>) -> Option<u64> {
+        let found = self.store.count(window, 1).unwrap();
+        (found.counted == 0).then_some(found.left_ms)
+    }
+}
+
 #[test]
 fn a_window_starts_at_its_first_event_and_has_a_fixed_length() {
     let Some(fixture) = Fixture::new() else { return };
-    let count = |now_ms| fixture.store.count_in_window(&logins("ann", 2), now_ms).unwrap();
-    assert_eq!(count(NOW_MS), None);
-    assert_eq!(count(NOW_MS + 600), None, "the second event does not extend the window");
-    assert_eq!(count(NOW_MS + 700), Some(300));
-    assert_eq!(count(NOW_MS + 999), Some(1), "refused events do not extend it either");
-    assert_eq!(count(NOW_MS + 1_000), None);
-    assert_eq!(count(NOW_MS + 1_100), None);
-    assert_eq!(count(NOW_MS + 1_200), Some(800));
+    let count = |after_ms| {
+        fixture.clock.advance(after_ms);
+        fixture.count(&logins("ann", 2))
+    };
+    assert_eq!(count(0), None);
+    assert_eq!(count(600), None, "the second event does not extend the window");
+    assert_eq!(count(100), Some(300));
+    assert_eq!(count(299), Some(1), "refused events do not extend it either");
+    assert_eq!(count(1), None);
+    assert_eq!(count(100), None);
+    assert_eq!(count(100), Some(800));
 }
 
 #[test]
 fn windows_of_names_and_owners_are_separate_and_a_limit_of_zero_admits_nothing() {
     let Some(fixture) = Fixture::new() else { return };
-    let count = |window: RateWindow<'_>| fixture.store.count_in_window(&window, NOW_MS).unwrap();
+    let count = |window: RateWindow<'_>| fixture.count(&window);
     assert_eq!(count(logins("ann", 1)), None);
     assert_eq!(count(logins("ann", 1)), Some(1_000));
     assert_eq!(count(logins("bob", 1)), None);
@@ -42,20 +51,41 @@ fn an_owner_may_be_long_and_contain_any_characters() {
     let Some(fixture) = Fixture::new() else { return };
     let long = "o".repeat(100_000);
     for owner in ["", "a\0b", "a\0", "é\"'\\\n", &long, &format!("{long}o")] {
-        let count = || fixture.store.count_in_window(&logins(owner, 1), NOW_MS).unwrap();
+        let count = || fixture.count(&logins(owner, 1));
         assert_eq!((count(), count()), (None, Some(1_000)));
+        assert!(fixture.store.is_open(&logins(owner, 1)).unwrap());
+        fixture.store.forget(&logins(owner, 1)).unwrap();
+        assert!(!fixture.store.is_open(&logins(owner, 1)).unwrap());
     }
+}
+
+#[test]
+fn many_events_are_counted_as_far_as_they_fit_and_one_can_be_taken_back() {
+    let Some(fixture) = Fixture::new() else { return };
+    let other = fixture.beside();
+    let count = |node: &Fixture, events| node.store.count(&logins("ann", 10), events).unwrap();
+    let counted = |counted, total| CountedEvents { counted, total, left_ms: 1_000 };
+    assert_eq!(count(&fixture, 4), counted(4, 4));
+    assert_eq!(count(&other, 4), counted(4, 8));
+    assert_eq!(count(&fixture, 4), counted(2, 10));
+    assert_eq!(count(&other, 4), counted(0, 10));
+    other.store.uncount(&logins("ann", 10)).unwrap();
+    assert_eq!(count(&fixture, 4), counted(1, 10));
+    fixture.store.forget(&logins("ann", 10)).unwrap();
+    fixture.store.uncount(&logins("ann", 10)).unwrap();
+    assert_eq!(count(&fixture, 4), counted(4, 4));
 }
 
 #[test]
 fn p8_expired_windows_are_removed_in_passing() {
     let Some(fixture) = Fixture::new() else { return };
     for number in 0..40 {
-        fixture.store.count_in_window(&logins(&number.to_string(), 1), NOW_MS).unwrap();
+        fixture.count(&logins(&number.to_string(), 1));
     }
     assert_eq!(fixture.sql("SELECT count(*) FROM windows"), "40");
+    fixture.clock.advance(1_000);
     for _ in 0..2 {
-        fixture.store.count_in_window(&logins("ann", 9), NOW_MS + 1_000).unwrap();
+        fixture.count(&logins("ann", 9));
     }
     assert_eq!(fixture.sql("SELECT owner, count FROM windows"), "ann|2");
 }
@@ -66,14 +96,14 @@ fn p8_events_of_several_nodes_at_once_never_exceed_the_limit() {
     let other = fixture.beside();
     for round in 0..10 {
         let owner = format!("ann {round}");
-        let counted: usize = std::thread::scope(|scope| {
+        let counted: u64 = std::thread::scope(|scope| {
             let attempt = |number: usize| {
                 let node = if number.is_multiple_of(2) { &fixture } else { &other };
                 let (store, owner) = (Arc::clone(&node.store), owner.clone());
-                scope.spawn(move || store.count_in_window(&logins(&owner, 5), NOW_MS).unwrap())
+                scope.spawn(move || store.count(&logins(&owner, 5), 1).unwrap())
             };
             let attempts: Vec<_> = (0..12).map(attempt).collect();
-            attempts.into_iter().filter_map(|each| each.join().unwrap().is_none().then_some(())).count()
+            attempts.into_iter().map(|each| each.join().unwrap().counted).sum()
         });
         assert_eq!(counted, 5);
     }

@@ -263,6 +263,7 @@ mod tests {
     }
 
     fn options(connections: usize) -> PostgresOptions {
+            audit_entries: 1,
         PostgresOptions {
             url: "host=/nowhere".to_owned().into(),
             node_name: "one".to_owned(),

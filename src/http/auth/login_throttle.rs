@@ -1,112 +1,133 @@
-//! Limits failed logins by account and by address. An address from which an account has logged in before is
-//! counted alone, so that failures of others do not lock its owner out.
+//! Limits failed logins by account and by address, over all nodes of a cluster. An address from which an
+//! account has logged in before is counted alone, so that failures of others do not lock its owner out.
 
-use super::window_counter::WindowCounter;
 use crate::domain::account::lookup_name;
 use crate::domain::limits::Limits;
 use crate::http::error::ApiError;
 use crate::http::request::peer::ClientAddress;
-use std::collections::{HashSet, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use crate::ports::{RateWindow, RateWindows, StoreError};
+use std::sync::Arc;
 
-/// Most accounts and addresses with a counter of their own.
-const KEYS: usize = 16_384;
-/// Most pairs of account and address that are remembered.
-const KNOWN: usize = 4_096;
 /// The longest account name, characters.
 const NAME_CHARS: usize = 50;
+/// How long an address from which an account has logged in is known, milliseconds.
+const KNOWN_MS: u64 = 30 * 24 * 3_600_000;
 
 /// Failed logins. An attempt counts as failed while its password is checked, so that parallel attempts do not
 /// pass the limit. An attempt whose password was never checked does not count.
 pub(crate) struct LoginThrottle {
     most: u64,
-    accounts: WindowCounter<String>,
-    addresses: WindowCounter<ClientAddress>,
-    /// Counters of the pairs in `known`.
-    pairs: WindowCounter<(String, ClientAddress)>,
-    known: Mutex<KnownLogins>,
+    window_ms: u64,
+    windows: Arc<dyn RateWindows>,
 }
 
-/// Addresses from which accounts have logged in. Failures from elsewhere do not lock these out. The oldest
-/// are dropped first.
-#[derive(Default)]
-struct KnownLogins {
-    pairs: HashSet<(String, ClientAddress)>,
-    order: VecDeque<(String, ClientAddress)>,
+/// Whose attempts are counted.
+#[derive(Clone, Copy)]
+enum LoginCounter<'a> {
+    Account(&'a str),
+    Address(ClientAddress),
+    /// An account and an address from which it has logged in before.
+    Pair(&'a LoginPair),
+}
+
+/// An account, and the address of an attempt.
+#[derive(Debug, Clone)]
+struct LoginPair {
+    name: String,
+    address: ClientAddress,
+}
+
+impl LoginPair {
+    fn owner(&self) -> String {
+        format!("{} {}", self.address, self.name)
+    }
 }
 
 impl LoginThrottle {
-    pub(crate) fn new(limits: &Limits) -> Self {
-        let window_ms = limits.login_window_s.saturating_mul(1_000);
+    pub(crate) fn new(limits: &Limits, windows: Arc<dyn RateWindows>) -> Self {
         Self {
             most: u64::from(limits.login_failures.max(1)),
-            accounts: WindowCounter::new(window_ms, KEYS),
-            addresses: WindowCounter::new(window_ms, KEYS),
-            pairs: WindowCounter::new(window_ms, KNOWN),
-            known: Mutex::default(),
+            window_ms: limits.login_window_s.saturating_mul(1_000),
+            windows,
         }
     }
 
     /// Counts an attempt for this name, whether or not the account exists. Fails when a limit is reached;
     /// then nothing is counted.
-    pub(crate) fn attempt(
-        &self,
-        name: &str,
-        address: ClientAddress,
-        now_ms: u64,
-    ) -> Result<LoginAttempt<'_>, ApiError> {
-        let pair = (key(name), address);
-        let is_known = self.lock_known(|known| known.pairs.contains(&pair));
+    pub(crate) fn attempt(&self, name: &str, address: ClientAddress) -> Result<LoginAttempt<'_>, ApiError> {
+        let pair = LoginPair { name: key(name), address };
+        let is_known = address.is_own() && self.is_known(&pair)?;
         if is_known {
-            let counted = self.pairs.try_add(pair.clone(), now_ms, self.most);
-            counted.map_err(|full| too_many("to this account", full.left_s()))?;
+            self.count(LoginCounter::Pair(&pair))?;
         } else {
-            self.count_unknown(&pair, now_ms)?;
+            self.count_unknown(&pair)?;
         }
         Ok(LoginAttempt { throttle: self, pair, is_known, is_checked: false })
     }
 
-    fn count_unknown(&self, (name, address): &(String, ClientAddress), now_ms: u64) -> Result<(), ApiError> {
-        if address.is_own() {
-            let counted = self.addresses.try_add(*address, now_ms, self.most);
-            counted.map_err(|full| too_many("from your address", full.left_s()))?;
+    fn count_unknown(&self, pair: &LoginPair) -> Result<(), ApiError> {
+        if pair.address.is_own() {
+            self.count(LoginCounter::Address(pair.address))?;
         }
-        self.accounts.try_add(name.clone(), now_ms, self.most).map_err(|full| {
-            self.uncount_address(*address);
-            too_many("to this account", full.left_s())
-        })
+        self.count(LoginCounter::Account(&pair.name)).inspect_err(|_| self.uncount_address(pair.address))
+    }
+
+    fn count(&self, counter: LoginCounter<'_>) -> Result<(), ApiError> {
+        let found = self.with(counter, |window| self.windows.count(window, 1))?;
+        if found.counted > 0 {
+            return Ok(());
+        }
+        let which = match counter {
+            LoginCounter::Address(_) => "from your address",
+            LoginCounter::Account(_) | LoginCounter::Pair(_) => "to this account",
+        };
+        Err(too_many(which, found.left_ms.div_ceil(1_000).max(1)))
     }
 
     fn uncount_address(&self, address: ClientAddress) {
         if address.is_own() {
-            self.addresses.uncount(&address);
+            self.uncount(LoginCounter::Address(address));
         }
     }
 
-    fn succeeded(&self, (name, address): (String, ClientAddress)) {
-        self.accounts.forget(&name);
+    /// An attempt that cannot be uncounted stays counted for the rest of its window.
+    fn uncount(&self, counter: LoginCounter<'_>) {
+        if let Err(error) = self.with(counter, |window| self.windows.uncount(window)) {
+            tracing::debug!(%error, "cannot uncount a login");
+        }
+    }
+
+    /// Forgets the failures before. Addresses from which accounts have logged in are remembered for the next
+    /// attempts.
+    fn succeeded(&self, pair: &LoginPair, is_known: bool) -> Result<(), StoreError> {
+        self.with(LoginCounter::Account(&pair.name), |window| self.windows.forget(window))?;
         // Behind a proxy that reports no address all clients look the same.
-        if !address.is_own() {
-            return;
+        if !pair.address.is_own() {
+            return Ok(());
         }
-        let pair = (name, address);
-        self.pairs.forget(&pair);
-        self.lock_known(|known| {
-            if known.pairs.insert(pair.clone()) {
-                // The pair was new, so the attempt was counted for the address.
-                self.addresses.uncount(&address);
-                known.order.push_back(pair);
-            }
-            if known.order.len() > KNOWN
-                && let Some(oldest) = known.order.pop_front()
-            {
-                known.pairs.remove(&oldest);
-            }
-        });
+        self.with(LoginCounter::Pair(pair), |window| self.windows.forget(window))?;
+        if !is_known {
+            self.with(LoginCounter::Address(pair.address), |window| self.windows.uncount(window))?;
+        }
+        self.known(pair, |window| self.windows.count(window, 1)).map(drop)
     }
 
-    fn lock_known<T>(&self, act: impl FnOnce(&mut KnownLogins) -> T) -> T {
-        act(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
+    fn is_known(&self, pair: &LoginPair) -> Result<bool, StoreError> {
+        self.known(pair, |window| self.windows.is_open(window))
+    }
+
+    fn known<T>(&self, pair: &LoginPair, act: impl FnOnce(&RateWindow<'_>) -> T) -> T {
+        let owner = pair.owner();
+        act(&RateWindow { name: "login known", owner: &owner, window_ms: KNOWN_MS, limit: u64::MAX })
+    }
+
+    fn with<T>(&self, counter: LoginCounter<'_>, act: impl FnOnce(&RateWindow<'_>) -> T) -> T {
+        let (name, owner) = match counter {
+            LoginCounter::Account(name) => ("login account", name.to_owned()),
+            LoginCounter::Address(address) => ("login address", address.to_string()),
+            LoginCounter::Pair(pair) => ("login pair", pair.owner()),
+        };
+        act(&RateWindow { name, owner: &owner, window_ms: self.window_ms, limit: self.most })
     }
 }
 
@@ -115,7 +136,7 @@ impl LoginThrottle {
 #[must_use]
 pub(crate) struct LoginAttempt<'t> {
     throttle: &'t LoginThrottle,
-    pair: (String, ClientAddress),
+    pair: LoginPair,
     is_known: bool,
     is_checked: bool,
 }
@@ -124,8 +145,8 @@ impl LoginAttempt<'_> {
     /// The password was checked.
     pub(crate) fn checked(mut self, is_right: bool) {
         self.is_checked = true;
-        if is_right {
-            self.throttle.succeeded(self.pair.clone());
+        if is_right && let Err(error) = self.throttle.succeeded(&self.pair, self.is_known) {
+            tracing::debug!(%error, "cannot forget the failed logins before a successful one");
         }
     }
 }
@@ -136,10 +157,10 @@ impl Drop for LoginAttempt<'_> {
             return;
         }
         if self.is_known {
-            self.throttle.pairs.uncount(&self.pair);
+            self.throttle.uncount(LoginCounter::Pair(&self.pair));
         } else {
-            self.throttle.uncount_address(self.pair.1);
-            self.throttle.accounts.uncount(&self.pair.0);
+            self.throttle.uncount_address(self.pair.address);
+            self.throttle.uncount(LoginCounter::Account(&self.pair.name));
         }
     }
 }
@@ -158,13 +179,50 @@ fn too_many(which: &str, retry_after_s: u64) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::auth::local_windows::{LocalWindows, OWNERS};
     use crate::http::request::peer::Peer;
+    use crate::ports::{CancelToken, Clock};
     use hyper::HeaderMap;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
 
     const MINUTE_MS: u64 = 60_000;
 
-    fn throttle() -> LoginThrottle {
-        LoginThrottle::new(&Limits { login_failures: 3, login_window_s: 60, ..Limits::default() })
+    #[derive(Default)]
+    struct SetClock(AtomicU64);
+
+    impl Clock for SetClock {
+        fn now_ms(&self) -> u64 {
+            self.monotonic_ms()
+        }
+        fn monotonic_ms(&self) -> u64 {
+            self.0.load(Ordering::SeqCst)
+        }
+        fn sleep(&self, _: &CancelToken, _: Duration) {}
+    }
+
+    struct TestThrottle {
+        throttle: LoginThrottle,
+        clock: Arc<SetClock>,
+    }
+
+    impl TestThrottle {
+        fn attempt(
+            &self,
+            name: &str,
+            from: ClientAddress,
+            now_ms: u64,
+        ) -> Result<LoginAttempt<'_>, ApiError> {
+            self.clock.0.store(now_ms, Ordering::SeqCst);
+            self.throttle.attempt(name, from)
+        }
+    }
+
+    fn throttle() -> TestThrottle {
+        let clock = Arc::new(SetClock::default());
+        let limits = Limits { login_failures: 3, login_window_s: 60, ..Limits::default() };
+        let windows = Arc::new(LocalWindows::new(Arc::<SetClock>::clone(&clock)));
+        TestThrottle { throttle: LoginThrottle::new(&limits, windows), clock }
     }
 
     fn address(number: u8) -> ClientAddress {
@@ -180,12 +238,12 @@ mod tests {
     }
 
     /// An attempt with a wrong password.
-    fn fail(throttle: &LoginThrottle, name: &str, from: ClientAddress, now_ms: u64) -> Result<(), ApiError> {
+    fn fail(throttle: &TestThrottle, name: &str, from: ClientAddress, now_ms: u64) -> Result<(), ApiError> {
         throttle.attempt(name, from, now_ms).map(|attempt| attempt.checked(false))
     }
 
     /// An attempt with the right one.
-    fn succeed(throttle: &LoginThrottle, name: &str, from: ClientAddress) {
+    fn succeed(throttle: &TestThrottle, name: &str, from: ClientAddress) {
         throttle.attempt(name, from, 0).expect("not limited yet").checked(true);
     }
 
@@ -287,7 +345,7 @@ mod tests {
         }
         // A proxy that reports no address: only accounts are counted.
         let nobodys = ClientAddress::of(Peer(None), &HeaderMap::new());
-        for number in 0..2 * KEYS {
+        for number in 0..2 * OWNERS {
             assert_eq!(wait(fail(&throttle, &format!("made-up-{number}"), nobodys, 1)), None, "{number}");
         }
         assert_eq!(wait(fail(&throttle, "bob", nobodys, 2)), None, "a full table locks nobody out");
@@ -312,13 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn p8_remembered_account_and_address_pairs_are_bounded() {
-        let throttle = throttle();
-        for number in 0..KNOWN + 10 {
-            throttle.succeeded((format!("user{number}"), address(1)));
-        }
-        let sizes = throttle.lock_known(|known| (known.pairs.len(), known.order.len()));
-        assert_eq!(sizes, (KNOWN, KNOWN));
+    fn p8_names_are_bounded() {
         assert_eq!(key(&"é".repeat(9_999)).chars().count(), NAME_CHARS);
     }
 }

@@ -1,12 +1,15 @@
 //! What requests share to authenticate their callers: keys for signing, password hashing,
 //! throttles and rate limits.
 
+use super::local_windows::LocalWindows;
 use super::login_throttle::LoginThrottle;
 use super::password::Passwords;
 use super::rate_limit::RequestRates;
 use super::session::SessionSigner;
 use super::ticket::TicketStreams;
 use crate::http::dependencies::AppDependencies;
+use crate::ports::RateWindows;
+use std::sync::Arc;
 
 pub(crate) struct AuthState {
     pub(crate) sessions: SessionSigner,
@@ -18,12 +21,14 @@ pub(crate) struct AuthState {
 
 impl AuthState {
     pub(crate) fn new(app: &AppDependencies) -> Self {
+        let local = || -> Arc<dyn RateWindows> { Arc::new(LocalWindows::new(Arc::clone(&app.clock))) };
+        let windows = app.windows.clone().unwrap_or_else(local);
         Self {
             sessions: SessionSigner::new(&app.auth.session_key),
             passwords: Passwords::new(),
-            throttle: LoginThrottle::new(&app.limits),
-            rates: RequestRates::new(&app.limits),
-            tickets: TicketStreams::default(),
+            throttle: LoginThrottle::new(&app.limits, windows),
+            rates: RequestRates::new(&app.limits, app.windows.clone()),
+            tickets: TicketStreams::new(app.windows.clone()),
         }
     }
 }

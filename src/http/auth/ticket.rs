@@ -1,10 +1,10 @@
 //! Tickets of streams: takes the ticket out of a query, so that no handler sees it, and remembers which
 //! streams a ticket opened, so that it can resume them.
 
-use crate::ports::SecretDigest;
+use crate::ports::{RateWindow, RateWindows, SecretDigest};
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A ticket resumes its stream up to this time after the stream was last open, milliseconds.
 const RESUME_MS: u64 = 10 * 60 * 1_000;
@@ -23,30 +23,76 @@ impl TicketStream {
     pub(crate) fn of(ticket: &str, path: &str) -> Self {
         Self(Sha256::new().chain_update(ticket).chain_update([0]).chain_update(path).finalize().into())
     }
+
+    /// Its window in the counts of all nodes.
+    fn with_window<T>(self, act: impl FnOnce(&RateWindow<'_>) -> T) -> T {
+        let owner = self.0.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+        act(&RateWindow { name: "ticket stream", owner: &owner, window_ms: RESUME_MS, limit: 1 })
+    }
 }
 
-/// When streams that tickets opened were last open, monotonic milliseconds. A restart forgets them.
-#[derive(Debug, Default)]
-pub(crate) struct TicketStreams(Mutex<HashMap<TicketStream, u64>>);
+/// When streams that tickets opened were last open. A restart forgets them, and nodes tell each other.
+#[derive(Default)]
+pub(crate) struct TicketStreams {
+    open_at: Mutex<HashMap<TicketStream, TicketUse>>,
+    /// `None`: there are no other nodes.
+    windows: Option<Arc<dyn RateWindows>>,
+}
+
+/// Monotonic times, milliseconds.
+#[derive(Debug, Clone, Copy)]
+struct TicketUse {
+    last_ms: u64,
+    /// When the other nodes were told.
+    told_ms: u64,
+}
 
 impl TicketStreams {
+    pub(crate) fn new(windows: Option<Arc<dyn RateWindows>>) -> Self {
+        Self { windows, ..Self::default() }
+    }
+
     /// The stream is open at this time.
     pub(crate) fn record_open(&self, stream: TicketStream, now_ms: u64) {
-        let mut open_at = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let told_ms = self.lock().get(&stream).map(|known| known.told_ms);
+        let is_told = told_ms.is_some_and(|told_ms| now_ms.saturating_sub(told_ms) < RESUME_MS / 2);
+        let told_ms = told_ms.filter(|_| is_told).unwrap_or(now_ms);
+        self.remember(stream, TicketUse { last_ms: now_ms, told_ms });
+        if let Some(windows) = self.windows.as_ref().filter(|_| !is_told) {
+            let told = stream.with_window(|window| {
+                windows.forget(window)?;
+                windows.count(window, 1)
+            });
+            if let Err(error) = told {
+                tracing::debug!(%error, "the other nodes do not know of a stream that a ticket opened");
+            }
+        }
+    }
+
+    fn remember(&self, stream: TicketStream, used: TicketUse) {
+        let mut open_at = self.lock();
         if open_at.len() >= MOST_STREAMS && !open_at.contains_key(&stream) {
-            open_at.retain(|_, last_ms| now_ms.saturating_sub(*last_ms) < RESUME_MS);
-            let oldest = open_at.iter().min_by_key(|(_, last_ms)| **last_ms).map(|(stream, _)| *stream);
+            open_at.retain(|_, known| used.last_ms.saturating_sub(known.last_ms) < RESUME_MS);
+            let oldest = open_at.iter().min_by_key(|(_, known)| known.last_ms).map(|(stream, _)| *stream);
             if let (true, Some(oldest)) = (open_at.len() >= MOST_STREAMS, oldest) {
                 open_at.remove(&oldest);
             }
         }
-        open_at.insert(stream, now_ms);
+        open_at.insert(stream, used);
     }
 
     /// Whether the ticket opened this stream and may resume it.
     pub(crate) fn may_resume(&self, stream: TicketStream, now_ms: u64) -> bool {
-        let open_at = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        open_at.get(&stream).is_some_and(|last_ms| now_ms.saturating_sub(*last_ms) < RESUME_MS)
+        let known = self.lock().get(&stream).copied();
+        let is_recent = known.is_some_and(|known| now_ms.saturating_sub(known.last_ms) < RESUME_MS);
+        let is_open = |windows: &Arc<dyn RateWindows>| {
+            stream.with_window(|window| windows.is_open(window)).unwrap_or(false)
+        };
+        is_recent || self.windows.as_ref().is_some_and(is_open)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<TicketStream, TicketUse>> {
+        self.open_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -67,6 +113,7 @@ pub(crate) fn split_query(query: Option<&str>) -> (Option<String>, Option<String
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ports::{CountedEvents, StoreError};
 
     #[test]
     fn a_ticket_resumes_only_the_stream_that_it_opened_for_ten_minutes() {
@@ -81,6 +128,42 @@ mod tests {
         }
     }
 
+    /// The windows that are open.
+    #[derive(Default)]
+    struct OpenWindows(Mutex<Vec<String>>);
+
+    impl RateWindows for OpenWindows {
+        fn count(&self, window: &RateWindow<'_>, events: u64) -> Result<CountedEvents, StoreError> {
+            self.0.lock().unwrap().push(window.owner.to_owned());
+            Ok(CountedEvents { counted: events, total: events, left_ms: window.window_ms })
+        }
+        fn uncount(&self, _: &RateWindow<'_>) -> Result<(), StoreError> {
+            unreachable!("streams are not uncounted")
+        }
+        fn forget(&self, window: &RateWindow<'_>) -> Result<(), StoreError> {
+            self.0.lock().unwrap().retain(|owner| owner != window.owner);
+            Ok(())
+        }
+        fn is_open(&self, window: &RateWindow<'_>) -> Result<bool, StoreError> {
+            Ok(self.0.lock().unwrap().iter().any(|owner| owner == window.owner))
+        }
+    }
+
+    #[test]
+    fn a_ticket_resumes_its_stream_at_another_node() {
+        let windows = Arc::new(OpenWindows::default());
+        let node = || TicketStreams::new(Some(Arc::<OpenWindows>::clone(&windows) as _));
+        let (one, other) = (node(), node());
+        let (opened, unknown) = (TicketStream::of("a", "/1"), TicketStream::of("a", "/2"));
+        one.record_open(opened, 0);
+        assert!(other.may_resume(opened, 0) && !other.may_resume(unknown, 0));
+        windows.0.lock().unwrap().clear();
+        one.record_open(opened, RESUME_MS / 2 - 1);
+        assert!(!other.may_resume(opened, 0), "the others are told now and then");
+        one.record_open(opened, RESUME_MS / 2);
+        assert!(other.may_resume(opened, 0));
+    }
+
     #[test]
     fn p8_only_so_many_streams_are_remembered() {
         let streams = TicketStreams::default();
@@ -88,7 +171,7 @@ mod tests {
         for number in 0..=MOST_STREAMS {
             streams.record_open(stream(number), number as u64);
         }
-        assert_eq!(streams.0.lock().unwrap().len(), MOST_STREAMS);
+        assert_eq!(streams.lock().len(), MOST_STREAMS);
         assert!(!streams.may_resume(stream(0), 0) && streams.may_resume(stream(MOST_STREAMS), 0));
     }
 

@@ -2,6 +2,7 @@
 //! the fewest events, the oldest of those first, so that a flood of new keys neither hides nor hits the
 //! others.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -68,7 +69,11 @@ impl<K: Eq + Hash + Clone> WindowTable<K> {
         self.windows.insert(key, window);
     }
 
-    fn take(&mut self, key: &K) -> Option<CountWindow> {
+    fn take<Q>(&mut self, key: &Q) -> Option<CountWindow>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
         let window = self.windows.remove(key)?;
         self.order.remove(&window.rank());
         Some(window)
@@ -95,30 +100,45 @@ impl<K: Eq + Hash + Clone> WindowCounter<K> {
 
     /// Counts an event, unless there are `limit` of them in the window already; then returns the rest of the
     /// window.
-    pub(crate) fn try_add(&self, key: K, now_ms: u64, limit: u64) -> Result<(), WindowCount> {
+    pub(crate) fn try_add(&self, key: K, now_ms: u64, limit: u64) -> Result<WindowCount, WindowCount> {
         let mut inner = self.lock();
         let window = inner.windows.get(&key).copied();
         let open = window.and_then(|window| Some((window.count, window.left_ms(now_ms, self.window_ms)?)));
         match open {
             Some((count, left_ms)) if count >= limit => Err(WindowCount { count, left_ms }),
-            _ => {
-                inner.add(key, now_ms, (self.window_ms, self.most));
-                Ok(())
-            }
+            _ => Ok(inner.add(key, now_ms, (self.window_ms, self.most))),
         }
     }
 
     /// Uncounts an event.
-    pub(crate) fn uncount(&self, key: &K) {
+    pub(crate) fn uncount<Q>(&self, key: &Q)
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ToOwned<Owned = K> + ?Sized,
+    {
         let mut inner = self.lock();
         let Some(window) = inner.take(key) else { return };
         if window.count > 1 {
-            inner.set(key.clone(), CountWindow { count: window.count.saturating_sub(1), ..window });
+            inner.set(key.to_owned(), CountWindow { count: window.count.saturating_sub(1), ..window });
         }
     }
 
-    pub(crate) fn forget(&self, key: &K) {
+    pub(crate) fn forget<Q>(&self, key: &Q)
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
         self.lock().take(key);
+    }
+
+    /// Whether the key has events.
+    pub(crate) fn is_open<Q>(&self, key: &Q, now_ms: u64) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        let window = self.lock().windows.get(key).copied();
+        window.is_some_and(|window| window.left_ms(now_ms, self.window_ms).is_some())
     }
 
     fn lock(&self) -> MutexGuard<'_, WindowTable<K>> {
@@ -178,13 +198,14 @@ mod tests {
     #[test]
     fn an_event_over_the_limit_is_refused_and_not_counted() {
         let counter = WindowCounter::new(1_000, 10);
-        assert_eq!((counter.try_add('a', 0, 2), counter.try_add('a', 1, 2)), (Ok(()), Ok(())));
+        assert!(counter.try_add('a', 0, 2).is_ok() && counter.try_add('a', 1, 2).is_ok());
         for _ in 0..3 {
             assert_eq!(counter.try_add('a', 400, 2), Err(WindowCount { count: 2, left_ms: 600 }));
         }
         counter.uncount(&'a');
-        assert_eq!(counter.try_add('a', 401, 2), Ok(()));
-        assert_eq!(counter.try_add('a', 1_000, 2), Ok(()), "the next window");
+        assert_eq!(counter.try_add('a', 401, 2), Ok(WindowCount { count: 2, left_ms: 599 }));
+        assert!(counter.is_open(&'a', 999) && !counter.is_open(&'a', 1_000) && !counter.is_open(&'b', 0));
+        assert!(counter.try_add('a', 1_000, 2).is_ok(), "the next window");
     }
 
     #[test]

@@ -31,9 +31,9 @@ pub(crate) fn admit(
     let caller = caller_of(context, head, access, ticket.as_deref())?;
     if caller.proof == CallerProof::Nobody {
         let is_counted = has_accounts && route.path.starts_with("/api/auth/");
-        notes.rate_limit = if is_counted { context.auth.rates.address(address, now_ms) } else { None };
+        notes.rate_limit = if is_counted { context.auth.rates.address(address, now_ms)? } else { None };
     } else {
-        notes.rate_limit = if has_accounts { context.auth.rates.user(caller.user, now_ms) } else { None };
+        notes.rate_limit = if has_accounts { context.auth.rates.user(caller.user, now_ms)? } else { None };
         notes.details.user = has_accounts.then_some(caller.user.0);
     }
     notes.rate_limit.as_ref().map_or(Ok(()), RateLimitStatus::check)?;

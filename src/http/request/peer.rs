@@ -3,6 +3,7 @@
 
 use hyper::HeaderMap;
 use hyper::header::HeaderName;
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// Each proxy appends the address of its client.
@@ -36,6 +37,13 @@ impl ClientAddress {
     /// Whether it identifies a client. If not, a limit by address would hit everybody.
     pub(crate) fn is_own(self) -> bool {
         self.0.is_some()
+    }
+}
+
+/// The address; nothing for this machine.
+impl fmt::Display for ClientAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |ip| ip.fmt(f))
     }
 }
 

@@ -321,6 +321,7 @@ pub(crate) fn app(store: &Arc<MemoryStore>) -> AppDependencies {
             control_key_digest: None,
             metrics_are_public: false,
         },
+        windows: None,
         accounts: Arc::new(Rest),
         backup: Arc::new(Rest),
         clock: Arc::new(Rest),

@@ -23,7 +23,7 @@ pub(in crate::llm) enum ProviderHealth {
 impl ProviderLimiter {
     /// The health at this monotonic time.
     pub(in crate::llm) fn health(&self, now_ms: u64) -> ProviderHealth {
-        let limiter = self.lock();
+        let limiter = self.lock_at(now_ms);
         match limiter.breaker_decision(now_ms) {
             BreakerDecision::Reject { left_ms, .. } => ProviderHealth::Broken { left_ms },
             BreakerDecision::Probe | BreakerDecision::Probing => ProviderHealth::Broken { left_ms: 0 },

@@ -7,11 +7,11 @@ use super::sliding_window::{SlidingWindow, TokenReservation};
 use crate::domain::limits::Limits;
 use crate::domain::usage::Usage;
 use crate::llm::options::RateOptions;
-use crate::ports::CircuitState;
+use crate::ports::{CircuitState, NodeShare};
 use std::collections::VecDeque;
 
 /// The longest pause that a provider may ask for, milliseconds.
-const MAX_PAUSE_MS: u64 = 3_600_000;
+pub(super) const MAX_PAUSE_MS: u64 = 3_600_000;
 /// Upper bound of the interval between ends of calls, milliseconds.
 const MAX_INTERVAL_MS: u64 = 60_000;
 /// How many calls may wait for an unknown time; more would hold workers that other providers' jobs need.
@@ -20,7 +20,9 @@ const MAX_WAITERS: usize = 4;
 /// The state of one provider's limiter.
 #[derive(Debug)]
 pub(super) struct RateLimiter {
+    /// Of all nodes together.
     max_concurrent: Option<u32>,
+    share: NodeShare,
     active: u32,
     requests: Option<SlidingWindow>,
     tokens: Option<SlidingWindow>,
@@ -106,6 +108,7 @@ impl RateLimiter {
         let longest_ms = limits.model_circuit_open_s.saturating_mul(1_000);
         Self {
             max_concurrent: None,
+            share: NodeShare::ALL,
             active: 0,
             requests: None,
             tokens: None,
@@ -144,6 +147,22 @@ impl RateLimiter {
         if let Some(limit) = rate.tokens_per_minute {
             self.tokens.get_or_insert_with(|| SlidingWindow::tokens(limit)).tighten(limit);
         }
+    }
+
+    /// Limits this node to its part of the rates. `pause_left_ms`: the rest of a pause that the provider
+    /// asked another node for.
+    pub(super) fn join_cluster(&mut self, now_ms: u64, share: NodeShare, pause_left_ms: u64) {
+        if self.share != share {
+            self.share = share;
+            self.requests.iter_mut().chain(&mut self.tokens).for_each(|window| window.divide(share));
+        }
+        self.paused_until_ms = self.paused_until_ms.max(now_ms.saturating_add(pause_left_ms));
+    }
+
+    /// Calls that this node may make at once.
+    fn own_concurrent(&self) -> Option<u32> {
+        let own = |limit: u32| u32::try_from(self.share.of(u64::from(limit))).unwrap_or(limit);
+        self.max_concurrent.map(own)
     }
 
     /// Admits a call or says why not. `ticket` is its place in the queue, from [`Self::join_queue`].
@@ -195,7 +214,7 @@ impl RateLimiter {
         let spent = spent.map(|w| (WaitReason::Tokens(w.limit), w.ready_in_ms(now_ms, tokens())));
         let timed = [Some(pause), requests, spent].into_iter().flatten().max_by_key(|(_, left_ms)| *left_ms);
         let untimed = || {
-            let limit = self.max_concurrent.filter(|limit| self.active >= *limit);
+            let limit = self.own_concurrent().filter(|limit| self.active >= *limit);
             let probing = (breaker == BreakerDecision::Probing).then_some(WaitReason::Probing);
             let queue = || (ahead > 0).then_some(WaitReason::Queue);
             probing.or(limit.map(WaitReason::Concurrency)).or_else(queue).map(|reason| (reason, 0))
@@ -248,7 +267,7 @@ impl RateLimiter {
         outcome: ProviderCallOutcome,
         spent: Option<Usage>,
     ) {
-        if self.max_concurrent.is_some_and(|limit| self.active >= limit) {
+        if self.own_concurrent().is_some_and(|limit| self.active >= limit) {
             let took_ms = now_ms.saturating_sub(self.left_at_ms);
             self.interval_ms =
                 (self.interval_ms.saturating_mul(7).saturating_add(took_ms) / 8).clamp(1, MAX_INTERVAL_MS);
@@ -363,6 +382,30 @@ mod tests {
             panic!("open")
         };
         assert_eq!(ready_in_ms, MAX_PAUSE_MS);
+    }
+
+    #[test]
+    fn p8_a_node_of_a_cluster_keeps_to_its_part_of_the_rates() {
+        let mut limiter = limiter(&rate(Some(4), Some(9), None));
+        let share = |rank| NodeShare { nodes: 2, rank };
+        limiter.join_cluster(0, share(1), 0);
+        let running = admit(&mut limiter, 0);
+        admit(&mut limiter, 0);
+        assert_eq!(blocked_by(limiter.try_admit(0, None, &|| 1)), WaitReason::Concurrency(2));
+        for _ in 0..2 {
+            limiter.release(0, running, ProviderCallOutcome::Answered, None);
+            admit(&mut limiter, 0);
+        }
+        limiter.release(0, running, ProviderCallOutcome::Answered, None);
+        assert_eq!(blocked_by(limiter.try_admit(0, None, &|| 1)), WaitReason::Requests(4));
+        limiter.join_cluster(0, share(0), 0);
+        admit(&mut limiter, 0);
+        limiter.join_cluster(0, NodeShare::ALL, 0);
+        admit(&mut limiter, 0);
+        limiter.join_cluster(0, NodeShare::ALL, 70_000);
+        let paused =
+            LimiterDecision::Wait { reason: WaitReason::ProviderPause, ready_in_ms: 70_000, ahead: 0 };
+        assert_eq!(limiter.try_admit(0, None, &|| 1), paused);
     }
 
     #[test]

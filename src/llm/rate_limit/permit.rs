@@ -1,6 +1,6 @@
 //! The permit for one call. Dropping it reports the call's outcome, so a panic frees the permit too.
 
-use super::limiter::{Admission, ProviderCallOutcome};
+use super::limiter::{Admission, MAX_PAUSE_MS, ProviderCallOutcome};
 use super::registry::ProviderLimiter;
 use super::waiter::Waiter;
 use crate::domain::usage::Usage;
@@ -74,5 +74,9 @@ impl Drop for CallPermit<'_> {
         let mut state = self.limiter.lock();
         let now_ms = self.cancel.clock().monotonic_ms();
         state.release(now_ms, self.admission, self.outcome, self.spent);
+        drop(state);
+        if let ProviderCallOutcome::RateLimited(Some(pause_ms)) = self.outcome {
+            self.limiter.tell_pause(pause_ms.min(MAX_PAUSE_MS));
+        }
     }
 }

@@ -5,8 +5,9 @@ use super::limiter::RateLimiter;
 use crate::domain::limits::Limits;
 use crate::domain::secret::Secret;
 use crate::llm::options::RateOptions;
-use crate::ports::{Measurement, Meter};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::ports::{Measurement, Meter, ProviderCluster};
+use sha2::{Digest, Sha256};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use ureq::http::Uri;
 
@@ -18,9 +19,33 @@ pub(in crate::llm) struct ProviderLimiter {
     /// The longest wait in place.
     pub(super) max_wait: Duration,
     state: Mutex<RateLimiter>,
+    /// The account, for the other nodes: a digest.
+    account: String,
+    cluster: OnceLock<Arc<dyn ProviderCluster>>,
 }
 
 impl ProviderLimiter {
+    /// Shares rates and pauses with the other nodes from now on.
+    pub(in crate::llm) fn join_cluster(&self, cluster: &Arc<dyn ProviderCluster>) {
+        self.cluster.get_or_init(|| Arc::clone(cluster));
+    }
+
+    /// The state, with what is known of the other nodes.
+    pub(super) fn lock_at(&self, now_ms: u64) -> MutexGuard<'_, RateLimiter> {
+        let mut state = self.lock();
+        if let Some(cluster) = self.cluster.get() {
+            state.join_cluster(now_ms, cluster.share(), cluster.pause_left_ms(&self.account));
+        }
+        state
+    }
+
+    /// The provider asked for a pause.
+    pub(super) fn tell_pause(&self, pause_ms: u64) {
+        if let Some(cluster) = self.cluster.get() {
+            cluster.pause(&self.account, pause_ms);
+        }
+    }
+
     /// Records the circuit's state, under the lock so that the last record is the newest.
     pub(in crate::llm) fn record_state(&self, meter: &dyn Meter) {
         let limiter = self.lock();
@@ -51,6 +76,12 @@ impl ProviderAccount {
         let port = uri.port_u16().filter(|port| *port != default_port);
         let place = port.map_or_else(|| host.clone(), |port| format!("{host}:{port}"));
         Self { scheme, place, key: Secret::from(key.reveal().trim().to_owned()) }
+    }
+
+    /// Names the account without its key.
+    fn digest(&self) -> String {
+        let digest = Sha256::digest(format!("{} {} {}", self.scheme, self.place, self.key.reveal()));
+        digest.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
     }
 }
 
@@ -93,7 +124,8 @@ impl<'a> LimiterRegistry<'a> {
         };
         let max_wait = Duration::from_secs(self.limits.model_wait_s);
         let state = Mutex::new(RateLimiter::new(self.limits));
-        let limiter = Arc::new(ProviderLimiter { name, max_wait, state });
+        let (account_digest, cluster) = (account.digest(), OnceLock::new());
+        let limiter = Arc::new(ProviderLimiter { name, max_wait, state, account: account_digest, cluster });
         self.limiters.push((account, Arc::clone(&limiter)));
         limiter
     }

@@ -2,6 +2,7 @@
 //! reserves an estimate of its tokens, and its reported usage replaces the estimate at its end.
 
 use crate::domain::usage::Usage;
+use crate::ports::NodeShare;
 use std::collections::VecDeque;
 
 const MINUTE_MS: u64 = 60_000;
@@ -9,6 +10,9 @@ const MINUTE_MS: u64 = 60_000;
 /// The calls or tokens of the last minute.
 #[derive(Debug, Clone)]
 pub(super) struct SlidingWindow {
+    /// The limit of all nodes together.
+    configured: u64,
+    /// This node's part of it.
     pub(super) limit: u64,
     /// Amounts of one slot are added up. A slot counts until a minute after its end.
     slot_ms: u64,
@@ -33,7 +37,8 @@ pub(super) struct TokenReservation {
 impl SlidingWindow {
     /// An empty window for calls, each of which has a time of its own.
     pub(super) fn requests(limit: u64) -> Self {
-        Self { limit: limit.max(1), slot_ms: 1, slots: VecDeque::new(), sum: 0 }
+        let limit = limit.max(1);
+        Self { configured: limit, limit, slot_ms: 1, slots: VecDeque::new(), sum: 0 }
     }
 
     /// An empty window for tokens. They are added up by the second.
@@ -43,7 +48,13 @@ impl SlidingWindow {
 
     /// Keeps the stricter of two limits.
     pub(super) fn tighten(&mut self, limit: u64) {
-        self.limit = self.limit.min(limit.max(1));
+        self.configured = self.configured.min(limit.max(1));
+        self.limit = self.limit.min(self.configured);
+    }
+
+    /// Limits this node to its part.
+    pub(super) fn divide(&mut self, share: NodeShare) {
+        self.limit = share.of(self.configured);
     }
 
     /// Time until the amount fits, milliseconds; 0: now. More than the limit fits into an empty window.

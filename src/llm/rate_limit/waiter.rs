@@ -53,8 +53,8 @@ impl<'a> Waiter<'a> {
     /// One try: the admission, or the time until the next try.
     fn try_once(&mut self) -> Result<ControlFlow<Admission, Duration>, ModelError> {
         let tokens = || *self.tokens.get_or_init(|| estimate(self.request));
-        let mut state = self.limiter.lock();
         let now_ms = self.cancel.clock().monotonic_ms();
+        let mut state = self.limiter.lock_at(now_ms);
         let (reason, ready_in_ms, ahead) = match state.try_admit(now_ms, self.ticket, &tokens) {
             LimiterDecision::Admit(admission) => {
                 self.ticket = None;

@@ -87,10 +87,15 @@ impl LeaseKeeper {
             self.register_again();
             return;
         }
-        let beat = shared
-            .read(async |session: &SqlSession<'_>| shared.node.beat(session, shared.database.lease).await);
+        let beat = shared.read(async |session: &SqlSession<'_>| {
+            if let Err(error) = shared.providers.tell(session).await {
+                tracing::warn!(%error, "cannot tell the other nodes of a provider's pause yet");
+            }
+            shared.node.beat(session, shared.database.lease).await
+        });
         match beat {
             Ok(beat) => {
+                shared.providers.learn(&beat);
                 shared.set_database_time(beat.database_ms);
                 let took_us = shared.clock.monotonic_us().saturating_sub(began_us);
                 shared.measure(Measurement::DatabaseAnswered { operation: "heartbeat", took_us });

@@ -26,6 +26,7 @@ const STEPS: &[LayoutStep] = &[
     (9, FIRST, include_str!("schema/0009_deliveries.sql")),
     (10, FIRST, include_str!("schema/0010_windows.sql")),
     (11, FIRST, include_str!("schema/0011_nodes.sql")),
+    (12, FIRST, include_str!("schema/0012_audit.sql")),
 ];
 
 /// The layout of the first build. Nodes of that build do not say which layout they know.

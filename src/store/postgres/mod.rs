@@ -5,6 +5,7 @@
 //! jobs as long as its lease in the table `nodes` lasts: each transaction under a lease checks that.
 
 mod accounts;
+mod audit;
 mod batches;
 mod cluster;
 mod conversations;
@@ -20,6 +21,7 @@ mod node_store;
 mod options;
 mod pool;
 mod projects;
+mod providers;
 mod retention;
 mod schedules;
 mod session;
@@ -37,4 +39,3 @@ pub use inspect::{DatabaseReport, inspect, read_cluster};
 pub use options::PostgresOptions;
 pub use pool::PoolError;
 pub use store::{PostgresOpenError, PostgresStore};
-pub use windows::RateWindow;

@@ -2,15 +2,19 @@
 //! ended loses them to the others, and its late writes are refused.
 
 use crate::domain::id::JobId;
-use crate::ports::{CatalogueDigests, ClusterNode, StoreError};
+use crate::ports::{CatalogueDigests, ClusterNode, NodeShare, StoreError};
 use crate::store::postgres::migrations::{FIRST, NEWEST, StoredLayout, stored_layout};
 use crate::store::postgres::options::PostgresOptions;
 use crate::store::postgres::session::{Columns, Params, SqlSession, read_document, sql_number};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 /// The time of the database, unix milliseconds.
 pub(crate) const DATABASE_MS: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+
+/// The name of pauses that providers asked for in the table `windows`.
+pub(crate) const PAUSE: &str = "provider pause";
 
 /// The row of node `$1` while its lease lasts.
 pub(crate) const HELD: &str =
@@ -55,6 +59,10 @@ pub(crate) struct Heartbeat {
     pub(crate) layout: StoredLayout,
     /// Jobs of this node whose cancellation was requested: a notification may be lost, or come early.
     pub(crate) cancelled: Vec<JobId>,
+    /// This node among the live ones.
+    pub(crate) share: NodeShare,
+    /// Rests of the pauses that providers asked for, milliseconds.
+    pub(crate) pauses: BTreeMap<String, u64>,
 }
 
 impl NodeLease {
@@ -110,15 +118,31 @@ impl NodeLease {
              SELECT EXISTS (SELECT FROM own), {DATABASE_MS}, ({}), \
              coalesce((SELECT array_agg(id) FROM jobs WHERE status = 'running' AND lease_node = $1 \
              AND cancel_requested), '{{}}'), \
-             (SELECT max(step) FROM migrations), (SELECT max(oldest_usable) FROM migrations)",
+             (SELECT max(step) FROM migrations), (SELECT max(oldest_usable) FROM migrations), \
+             (SELECT json_object_agg(owner, until_ms - {DATABASE_MS})::text FROM windows \
+             WHERE name = $3 AND until_ms > {DATABASE_MS})",
             nodes("0")
         );
-        let row = session.one(&sql, &[&self.id(), &sql_number(lease.as_millis())]).await?;
+        let row = session.one(&sql, &[&self.id(), &sql_number(lease.as_millis()), &PAUSE]).await?;
         let cancelled: Vec<&str> = row.column(3)?;
         let cancelled = cancelled.iter().filter_map(|job| job.parse().ok()).collect();
         let (is_alive, database_ms) = (row.column(0)?, row.number(1)?);
         let layout = StoredLayout { newest: row.column(4)?, oldest_usable: row.column(5)? };
-        Ok(Heartbeat { is_alive, database_ms, nodes: read_document(row.column(2)?)?, layout, cancelled })
+        let nodes: Vec<ClusterNode> = read_document(row.column(2)?)?;
+        let pauses: Option<&str> = row.column(6)?;
+        let pauses = pauses.map(read_document::<BTreeMap<String, i64>>).transpose()?.unwrap_or_default();
+        // One may have ended while the statement ran.
+        let rest = |(account, rest): (String, i64)| Some((account, u64::try_from(rest).ok()?));
+        let pauses = pauses.into_iter().filter_map(rest).collect();
+        let share = self.share(&nodes);
+        Ok(Heartbeat { is_alive, database_ms, nodes, layout, cancelled, share, pauses })
+    }
+
+    /// This node among the live ones.
+    fn share(&self, nodes: &[ClusterNode]) -> NodeShare {
+        let live = || nodes.iter().filter(|node| node.is_live()).map(|node| node.id);
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        NodeShare { nodes: count(live().count()), rank: count(live().filter(|id| *id < self.id()).count()) }
     }
 
     /// Stores the digests of what jobs may use on this node.

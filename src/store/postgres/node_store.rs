@@ -1,7 +1,9 @@
 //! The port [`NodeStore`] on `PostgreSQL`, and what a database does otherwise.
 
 use crate::domain::id::{JobId, UserId};
-use crate::ports::{Backup, Meter, NodeStore, StoreError, StoreLoad, UserJobCounts};
+use crate::ports::{
+    Backup, ClusterPorts, Meter, NodeStore, ProviderCluster, StoreError, StoreLoad, UserJobCounts,
+};
 use crate::store::postgres::store::PostgresStore;
 use std::fs::File;
 use std::sync::Arc;
@@ -51,6 +53,14 @@ impl NodeStore for PostgresStore {
 
     fn run_retention(&self) -> Result<(), StoreError> {
         Self::run_retention(self)
+    }
+
+    fn cluster_ports(self: Arc<Self>) -> Option<ClusterPorts> {
+        Some(ClusterPorts {
+            windows: Arc::<Self>::clone(&self),
+            providers: Arc::clone(&self.shared.providers) as Arc<dyn ProviderCluster>,
+            audit: self,
+        })
     }
 }
 

@@ -14,6 +14,8 @@ pub struct PostgresOptions {
     pub lease: Duration,
     /// Maximum connections of this node.
     pub connections: usize,
+    /// Maximum entries of the audit log; the oldest go first.
+    pub audit_entries: u64,
     /// Whether the time comes from the database; tests bring their own.
     pub uses_database_time: bool,
 }

@@ -8,12 +8,14 @@ use crate::store::delivery_notify::DeliveryNotify;
 use crate::store::job_removals::JobRemovals;
 use crate::store::limits::StoreLimits;
 use crate::store::options::StoreOptions;
+use crate::store::postgres::accounts::quota_room::QuotaRooms;
 use crate::store::postgres::cluster::LastBeat;
 use crate::store::postgres::jobs::unfinished::UnfinishedEstimate;
 use crate::store::postgres::next_due::NextDue;
 use crate::store::postgres::node::NodeLease;
 use crate::store::postgres::options::PostgresOptions;
 use crate::store::postgres::pool::Connections;
+use crate::store::postgres::providers::KnownProviders;
 use crate::store::postgres::session::{SqlFault, SqlSession};
 use crate::store::postgres::writer::announcement::Announcement;
 use crate::store::postgres::writer::effects::CommitEffects;
@@ -48,6 +50,7 @@ pub(crate) struct PostgresShared {
     last_beat: Mutex<LastBeat>,
     /// What the digests of this node's catalogues come from.
     pub(crate) catalogue: OnceLock<Arc<dyn CatalogueSource>>,
+    pub(crate) providers: Arc<KnownProviders>,
     /// Leads to the thread of the writes of jobs.
     wake: Box<dyn Fn() + Send + Sync>,
     leases: Mutex<Leases>,
@@ -67,6 +70,7 @@ pub(crate) struct PostgresShared {
     /// The next run of a schedule.
     pub(crate) due_schedules: NextDue,
     is_closing: AtomicBool,
+    pub(crate) quota_rooms: QuotaRooms,
     /// The store of this node is closed.
     is_closed: AtomicBool,
 }
@@ -90,6 +94,7 @@ impl PostgresShared {
         let reading = ClockReading::of(&*clock);
         let now_ms = clock.monotonic_ms();
         let last_beat = LastBeat { renewed_ms: now_ms, answered_ms: now_ms, ..LastBeat::default() };
+        let providers = Arc::new(KnownProviders::new(Arc::clone(&clock)));
         Self {
             connections,
             database,
@@ -104,6 +109,7 @@ impl PostgresShared {
             node,
             last_beat: Mutex::new(last_beat),
             catalogue: OnceLock::new(),
+            providers,
             wake,
             leases: Mutex::default(),
             watches: ChangeWatches::default(),
@@ -118,6 +124,7 @@ impl PostgresShared {
             due_jobs: NextDue::default(),
             due_schedules: NextDue::default(),
             is_closing: AtomicBool::new(false),
+            quota_rooms: QuotaRooms::default(),
             is_closed: AtomicBool::new(false),
         }
     }
@@ -274,7 +281,6 @@ impl PostgresShared {
         if effects.has_changed_schedule {
             self.due_schedules.forget();
         }
-        self.job_removals.publish(effects.removed_jobs);
         self.unfinished.add(effects.unfinished);
         self.report(effects.metrics);
     }
@@ -291,6 +297,7 @@ impl PostgresShared {
         if announcement.has_delayed_job {
             self.due_jobs.forget();
         }
+        self.job_removals.publish(announcement.removed_jobs.clone());
         if announcement.has_ready_job {
             self.hint_ready();
         }

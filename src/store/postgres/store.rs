@@ -113,7 +113,7 @@ impl PostgresStore {
     }
 
     /// Blocks until jobs are deleted, until [`PostgresStore::wake_removal_waiter`], or until the timeout has
-    /// passed. Returns jobs that this node has deleted.
+    /// passed. Returns jobs that any node has deleted.
     pub fn wait_for_removed_jobs(&self, timeout: Duration) -> Vec<(UserId, JobId)> {
         self.shared.job_removals.wait(timeout)
     }

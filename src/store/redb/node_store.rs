@@ -1,7 +1,7 @@
 //! The port [`NodeStore`] on the store of one file.
 
 use crate::domain::id::{JobId, UserId};
-use crate::ports::{Cluster, Meter, NodeStore, Store, StoreError, StoreLoad, UserJobCounts};
+use crate::ports::{Cluster, ClusterPorts, Meter, NodeStore, Store, StoreError, StoreLoad, UserJobCounts};
 use crate::store::redb::store::RedbStore;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,5 +53,9 @@ impl NodeStore for RedbStore {
 
     fn shared_setting(&self, _key: &str, _made: &str) -> Result<Option<String>, StoreError> {
         Ok(None)
+    }
+
+    fn cluster_ports(self: Arc<Self>) -> Option<ClusterPorts> {
+        None
     }
 }

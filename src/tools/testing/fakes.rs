@@ -261,7 +261,7 @@ pub(in crate::tools) fn bounds() -> BatchLimits {
         timeout: Duration::from_secs(60),
         result_chars: 16_000,
         result_bytes: 1 << 20,
-        cache: ToolCacheOptions { ttl_s: 1_000, entries: 100, bytes: 1 << 20 },
+        cache: ToolCacheOptions { ttl_s: 1_000, entries: 100, bytes: 1 << 20, shares_files: false },
     }
 }
 

@@ -154,8 +154,7 @@ async fn confirm(
         ));
     };
     let name = account.username.as_str();
-    let now_ms = context.app.clock.monotonic_ms();
-    let attempt = context.auth.throttle.attempt(name, request.address, now_ms)?;
+    let attempt = context.auth.throttle.attempt(name, request.address)?;
     let is_right = context.auth.passwords.is_right(current, Some(hash)).await?;
     attempt.checked(is_right);
     if is_right { Ok(()) } else { Err(ApiError::Forbidden("'current_password' is wrong")) }

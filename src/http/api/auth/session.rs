@@ -81,7 +81,7 @@ async fn known(
     password: Secret,
 ) -> Result<Account, ApiError> {
     let auth = &context.auth;
-    let attempt = auth.throttle.attempt(username, request.address, context.app.clock.monotonic_ms())?;
+    let attempt = auth.throttle.attempt(username, request.address)?;
     let account = context.app.users.account_named(username.trim())?;
     let hash = account.as_ref().and_then(|account| account.password.clone());
     let is_right = auth.passwords.is_right(password, hash).await?;

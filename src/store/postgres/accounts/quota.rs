@@ -2,7 +2,8 @@
 
 use crate::domain::account::Quota;
 use crate::domain::id::UserId;
-use crate::ports::{StoreError, WorkQuota};
+use crate::ports::{NewWork, QuotaRefusal, StoreError, WorkQuota};
+use crate::store::postgres::accounts::quota_room::is_ample;
 use crate::store::postgres::accounts::stored_bytes::with_files;
 use crate::store::postgres::accounts::usage_columns;
 use crate::store::postgres::accounts::users::account;
@@ -20,6 +21,27 @@ pub(crate) enum UnfinishedWork {
 }
 
 impl Act<'_> {
+    /// Refuses work beyond the quota of its user. Nodes that are near the limit count one after the other:
+    /// the lock is held until the end of the transaction.
+    pub(crate) async fn admit_work<E>(&mut self, user: UserId, new: NewWork) -> Result<(), E>
+    where
+        E: From<StoreError> + From<QuotaRefusal>,
+    {
+        let monotonic_ms = self.shared.clock.monotonic_ms();
+        if !self.limits.has_quotas || self.shared.quota_rooms.take(user, new, monotonic_ms) {
+            return Ok(());
+        }
+        let mut used = self.quota_of(user, UnfinishedWork::JobsAndLines).await?;
+        if !is_ample(&used, new) {
+            self.lock_of_user("quota", user).await?;
+            used = self.quota_of(user, UnfinishedWork::JobsAndLines).await?;
+        }
+        used.stored_bytes = used.stored_bytes.saturating_add_signed(self.pending_bytes(user));
+        used.admit(new, self.now_ms)?;
+        self.shared.quota_rooms.set(user, &used, new, monotonic_ms);
+        Ok(())
+    }
+
     /// The used part of a user's quota.
     pub(crate) async fn quota_of(
         &mut self,

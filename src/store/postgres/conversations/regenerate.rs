@@ -4,12 +4,13 @@
 use crate::domain::id::{ConversationId, JobId, UserId};
 use crate::domain::job::{Job, JobSpec, JobStatus};
 use crate::domain::webhook::WebhookSubject;
-use crate::ports::{ConversationError, Idempotent, MessageRef, RegenerateRequest, StoreError};
+use crate::ports::{ConversationError, Idempotent, MessageRef, NewWork, RegenerateRequest, StoreError};
 use crate::store::postgres::conversations::message_pair::find_message;
 use crate::store::postgres::conversations::row::ConversationRange;
 use crate::store::postgres::session::{Columns, sql_number};
 use crate::store::postgres::writer::act::Act;
 use crate::store::rows::conversation::MessagePair;
+use crate::store::rows::weight::spec_bytes;
 
 /// Maximum number of pairs after the answer.
 const TAIL: usize = 1_000;
@@ -63,6 +64,7 @@ impl Act<'_> {
             return Err(ConversationError::TooLate { limit: TAIL });
         }
         self.check_queue_limit(1, |limit| ConversationError::QueueFull { limit }).await?;
+        self.admit_work::<ConversationError>(user, NewWork::job(spec_bytes(&new.spec))).await?;
         let input = if *replaces_question { new.spec.input.clone() } else { self.spec(old.job).await?.input };
         self.drop_summary(range, accept).await?;
         self.forget_added(&added).await?;

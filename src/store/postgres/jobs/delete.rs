@@ -21,7 +21,7 @@ impl Act<'_> {
     }
 
     /// Removes an ended job with everything that belongs to it. Returns whether it was removed: an unfinished
-    /// job stays. Publishes it in `effects.removed_jobs`.
+    /// job stays. Publishes it in the announcement.
     pub(crate) async fn forget(&mut self, job: JobId) -> Result<bool, StoreError> {
         let Some(found) = find(&self.session, job).await? else { return Ok(false) };
         let row = self.lock_own_row(found.job.user, job).await?;
@@ -44,7 +44,7 @@ impl Act<'_> {
         let counts = self.limits.has_quotas;
         let freed = self.session.one(sql, &[&row.id().to_string(), &counts]).await?.number(0)?;
         self.count_bytes(row.job.user, sql_number(freed).saturating_add(ROW_BYTES).saturating_neg());
-        self.effects.removed_jobs.push((row.job.user, row.id()));
+        self.effects.announcement.removed_jobs.push((row.job.user, row.id()));
         Ok(())
     }
 }

@@ -4,7 +4,7 @@
 use crate::domain::event::{Event, StatusPhase};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Job, JobStatus};
-use crate::ports::{JobChangeError, StoreError};
+use crate::ports::{JobChangeError, NewWork, StoreError};
 use crate::store::postgres::jobs::row::{move_row, tail};
 use crate::store::postgres::session::{Columns, sql_number};
 use crate::store::postgres::writer::act::Act;
@@ -36,6 +36,7 @@ impl Act<'_> {
             return Ok(None);
         }
         self.check_queue_limit(1, |limit| JobChangeError::QueueFull { limit }).await?;
+        self.admit_work::<JobChangeError>(user, NewWork::job(0)).await?;
         self.accept_again(&mut row).await?;
         Ok(Some(self.shown(row).await?))
     }

@@ -1,13 +1,16 @@
 //! Stores new jobs: row, request, place in the queue and first event in one statement.
 
 use crate::domain::event::{Event, StatusPhase};
+use crate::domain::id::UserId;
 use crate::domain::job::{Job, JobSpec};
-use crate::ports::{NewJob, StoreError, SubmitError};
+use crate::ports::{NewJob, NewWork, StoreError, SubmitError};
 use crate::store::postgres::jobs::row::{place_name, place_named};
 use crate::store::postgres::session::{Columns, Params, document, sql_number, sql_user};
 use crate::store::postgres::writer::act::Act;
 use crate::store::rows::conversation::MessagePair;
 use crate::store::rows::job::{JobRow, QueuePlace};
+use crate::store::rows::weight::spec_bytes;
+use std::collections::BTreeMap;
 
 /// The newest fair time that each priority has served, by number.
 const SERVED: &str = "CASE $6::smallint WHEN 0 THEN (SELECT last_value FROM served_0) WHEN 1 THEN (SELECT last_value FROM served_1) \
@@ -40,6 +43,23 @@ impl Act<'_> {
         self.check_queue_limit(count, |limit| SubmitError::QueueFull { limit }).await?;
         if !self.has_room_for_conversations(jobs).await? {
             return Err(SubmitError::ConversationsFull { limit: self.limits.conversations });
+        }
+        self.admit_jobs(jobs).await
+    }
+
+    /// Refuses jobs beyond the quotas of their users.
+    async fn admit_jobs(&mut self, jobs: &[NewJob]) -> Result<(), SubmitError> {
+        if !self.limits.has_quotas {
+            return Ok(());
+        }
+        let mut work: BTreeMap<UserId, NewWork> = BTreeMap::new();
+        for job in jobs {
+            let new = work.entry(job.user).or_insert(NewWork { jobs: 0, bytes: 0 });
+            let bytes = u64::try_from(spec_bytes(&job.spec)).unwrap_or(u64::MAX);
+            *new = NewWork { jobs: new.jobs.saturating_add(1), bytes: new.bytes.saturating_add(bytes) };
+        }
+        for (user, new) in work {
+            self.admit_work::<SubmitError>(user, new).await?;
         }
         Ok(())
     }

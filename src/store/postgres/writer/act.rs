@@ -170,6 +170,11 @@ impl<'t> Act<'t> {
         }
     }
 
+    /// What this transaction adds to the bytes that a user keeps, as far as it is known.
+    pub(crate) fn pending_bytes(&self, user: UserId) -> i64 {
+        self.bytes.get(&user).copied().unwrap_or_default()
+    }
+
     /// Writes what is collected. Reads of the same transaction that need it call this first.
     pub(crate) async fn flush(&mut self) -> Result<(), StoreError> {
         self.insert_records().await?;

@@ -1,6 +1,6 @@
 //! What a commit tells the other nodes: one notification, which readers and workers take as a hint.
 
-use crate::domain::id::{BatchId, JobId};
+use crate::domain::id::{BatchId, JobId, UserId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -19,6 +19,9 @@ pub(crate) struct Announcement {
     /// Running jobs to cancel.
     #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "c")]
     pub(crate) cancelled: Vec<JobId>,
+    /// Deleted jobs and their owners: their files go on all nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "r")]
+    pub(crate) removed_jobs: Vec<(UserId, JobId)>,
     /// A job became ready, or will be.
     #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "q")]
     pub(crate) has_ready_job: bool,
@@ -46,9 +49,12 @@ impl Announcement {
             return None;
         }
         let encode = |announcement: &Self| serde_json::to_string(announcement).ok();
+        let fits = |payload: &String| payload.len() <= MAX_BYTES;
         let whole = encode(&Self { node, at_ms, ..self.clone() });
+        // Nodes that do not hear of many removed jobs find their files a minute later.
+        let rest = || encode(&Self { node, at_ms, removed_jobs: Vec::new(), ..self.clone() });
         let everything = Self { node, at_ms, ..Self::everything() };
-        whole.filter(|payload| payload.len() <= MAX_BYTES).or_else(|| encode(&everything))
+        whole.filter(fits).or_else(|| rest().filter(fits)).or_else(|| encode(&everything))
     }
 
     /// Changes that nobody has named: whoever waits looks.
@@ -78,6 +84,9 @@ mod tests {
         let one = Announcement { jobs: [(JobId::from_bits(1), 7)].into(), ..Announcement::default() };
         let read = Announcement::decode(&one.encode(3, 5).unwrap()).unwrap();
         assert_eq!(read, Announcement { node: 3, at_ms: 5, ..one });
+        let removed_jobs = (0..500).map(|n| (UserId(1), JobId::from_bits(n))).collect();
+        let payload = Announcement { removed_jobs, ..read.clone() }.encode(3, 5).unwrap();
+        assert_eq!(Announcement::decode(&payload).unwrap(), read, "the removals alone are left out");
         let many = Announcement { jobs: (0..500).map(|n| (JobId::from_bits(n), 1)).collect(), ..read };
         let payload = many.encode(3, 5).unwrap();
         assert!(payload.len() < 8_000);

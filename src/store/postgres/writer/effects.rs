@@ -1,6 +1,5 @@
 //! What follows a commit, once it is durable.
 
-use crate::domain::id::{JobId, UserId};
 use crate::store::commit_metrics::CommitMetrics;
 use crate::store::postgres::writer::announcement::Announcement;
 
@@ -9,8 +8,6 @@ use crate::store::postgres::writer::announcement::Announcement;
 pub(crate) struct CommitEffects {
     /// What other nodes, and the readers of this one, learn.
     pub(crate) announcement: Announcement,
-    /// Deleted jobs and their owners.
-    pub(crate) removed_jobs: Vec<(UserId, JobId)>,
     /// Metrics of the group.
     pub(crate) metrics: CommitMetrics,
     /// A schedule has a new next run.

@@ -28,11 +28,15 @@ pub struct ToolCacheOptions {
     pub entries: usize,
     /// Maximum size of all results.
     pub bytes: usize,
+    /// Whether other nodes may write the files that tools read here, unseen: then only results that read no
+    /// file are reused. Follows from other keys.
+    #[serde(skip)]
+    pub shares_files: bool,
 }
 
 impl Default for ToolCacheOptions {
     fn default() -> Self {
-        Self { ttl_s: 300, entries: 1_000, bytes: 8 * 1024 * 1024 }
+        Self { ttl_s: 300, entries: 1_000, bytes: 8 * 1024 * 1024, shares_files: false }
     }
 }
 
@@ -131,6 +135,9 @@ impl ResultCache {
 
     /// The stamp for [`ResultCache::put`]. Call it before the read begins.
     pub(super) fn stamp(&self, key: &CacheKey, files: FileAccess) -> WriteStamp {
+        if self.options.shares_files && files != FileAccess::None {
+            return WriteStamp(None);
+        }
         self.state().stamp(key, files)
     }
 

@@ -203,6 +203,17 @@ fn failures_are_never_cached_and_a_ttl_of_zero_disables_the_cache() {
 }
 
 #[test]
+fn results_that_read_files_which_other_nodes_may_write_are_not_cached() {
+    let cache = ResultCache::new(ToolCacheOptions { shares_files: true, ..bounds().cache });
+    let (key, now_ms) = (key(&whose(1, 1, 1), "x"), 0);
+    for (files, cached) in [(FileAccess::Reads, None), (FileAccess::None, Some(json!("x")))] {
+        let stamp = cache.stamp(&key, files);
+        cache.put(key.clone(), (files, stamp), &json!("x"), now_ms);
+        assert_eq!(cache.get(&key, files, now_ms), cached);
+    }
+}
+
+#[test]
 fn a_read_during_a_write_does_not_cache_a_stale_value() {
     let cache = ResultCache::new(bounds().cache);
     let (ann, now_ms) = (whose(1, 1, 1), 0);
@@ -251,7 +262,12 @@ fn p8_cache_entries_expire_and_the_oldest_are_evicted() {
         cache.put(key, (files, stamp), &json!(data), now_ms);
     };
     let has = |cache: &ResultCache, name: &str, now_ms| cache.get(&key(&ann, name), files, now_ms).is_some();
-    let cache = ResultCache::new(ToolCacheOptions { ttl_s: 10, entries: 2, bytes: 100_000 });
+    let cache = ResultCache::new(ToolCacheOptions {
+        ttl_s: 10,
+        entries: 2,
+        bytes: 100_000,
+        ..ToolCacheOptions::default()
+    });
     put(&cache, "a", "1", 0);
     assert!(
         has(&cache, "a", 9_999) && !has(&cache, "a", 10_000) && !has(&cache, "a", 9_999),
@@ -263,7 +279,12 @@ fn p8_cache_entries_expire_and_the_oldest_are_evicted() {
     assert_eq!(["a", "b", "c"].map(|name| has(&cache, name, 0)), [true, false, true], "b was the oldest");
     put(&cache, "large", &"x".repeat(20_000), 0);
     assert!(!has(&cache, "large", 0), "one may not take too much of all");
-    let cache = ResultCache::new(ToolCacheOptions { ttl_s: 10, entries: 100, bytes: 10_000 });
+    let cache = ResultCache::new(ToolCacheOptions {
+        ttl_s: 10,
+        entries: 100,
+        bytes: 10_000,
+        ..ToolCacheOptions::default()
+    });
     for n in 0..100 {
         put(&cache, &n.to_string(), &"x".repeat(1_000 - n), 0);
     }

@@ -207,7 +207,7 @@ impl ResponseSession {
         auth::confirm(context, self.caller)?;
         if context.app.auth.mode == AuthMode::Multi {
             let now_ms = context.app.clock.monotonic_ms();
-            let rate = context.auth.rates.user(self.caller.user, now_ms);
+            let rate = context.auth.rates.user(self.caller.user, now_ms)?;
             rate.as_ref().map_or(Ok(()), RateLimitStatus::check)?;
         }
         Ok(())
