@@ -75,6 +75,7 @@ fn every_configuration_of_the_readmes_is_accepted() {
         std::fs::create_dir_all(dir.path().join("tools")).expect("tools_dir of the example");
         let mut command = Command::new(env!("CARGO_BIN_EXE_nanoclaw"));
         command.current_dir(dir.path()).args(["config", "check", "--config"]).arg(&file);
+        command.env_remove("NANOCLAW_TEST_STORE");
         for key in ["DEEPSEEK_API_KEY", "GLM_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"] {
             command.env(key, "sk-example");
         }

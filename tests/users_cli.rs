@@ -1,7 +1,7 @@
 //! `nanoclaw user` and `nanoclaw token`, with and without a running server, and the access that their keys
 //! give.
 
-use crate::support::{Ran, Server, command};
+use crate::support::{Ran, Server, command, database};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -48,7 +48,7 @@ fn refused(dir: &Path, arguments: &[&str], line: &str, message: &str) {
 /// A server directory without a running server.
 fn stopped_server_dir() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a directory");
-    std::fs::write(dir.path().join("config.yml"), MULTI).expect("written");
+    std::fs::write(dir.path().join("config.yml"), database::configured(dir.path(), MULTI)).expect("written");
     dir
 }
 

@@ -84,7 +84,7 @@ fn start_node(database: &Database, number: usize, config: &str) -> Server {
     Server::start(&format!("{config}{store}"))
 }
 
-/// The better of some rounds on `PostgreSQL` and on redb. A round returns the rate of the server at an address.
+/// The best rounds on `PostgreSQL` and on redb. A round returns the rate of the server at an address.
 fn on_both_stores(server: &DatabaseServer, config: &str, rate: impl Fn(&str) -> f64) -> (Work, Work) {
     let (mut postgres, mut redb) = (Work::default(), Work::default());
     for _ in 0..ROUNDS {

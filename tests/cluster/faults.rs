@@ -1,6 +1,8 @@
 //! The database or a node is away for a while.
 
 use super::{Cluster, LEASE_S, paced};
+use crate::support::database;
+use crate::support::sql_proxy::SqlProxy;
 use crate::support::{Server, against, assert_whole, text_of, wait_until};
 use serde_json::json;
 use std::time::Duration;
@@ -59,4 +61,22 @@ fn connections_that_the_database_cuts_lose_nothing() {
     }
     let again: &Server = two;
     assert_eq!(again.get("/readyz").status, 200);
+}
+
+#[test]
+fn a_node_whose_database_is_away_stops_when_it_is_asked_to() {
+    let Some(schema) = database::schema() else { return };
+    let (proxy, upstream) = (SqlProxy::start(&schema), paced("piece by piece ", 400, 20));
+    let config = against(&upstream, "limits: {drain_s: 1}");
+    let url = proxy.url(&schema);
+    let mut server =
+        Server::start_with(&format!("{config}\nstore: {{url: \"{url}\", lease_s: {LEASE_S}}}\n"));
+    let id = server.submit(&json!({"input": "go"}));
+    let mut events = server.stream(&format!("/v1/jobs/{id}/events?format=delta"), 0);
+    assert!(events.any(|event| event.data["type"] == "text"), "it runs");
+    proxy.close();
+    // The job's next write waits for the database.
+    std::thread::sleep(Duration::from_secs(1));
+    signal("-TERM", &server);
+    assert!(server.wait_for_exit().success(), "{}", server.log());
 }

@@ -134,7 +134,7 @@ fn an_image_of_a_schedule_is_stored_once_and_goes_with_it_and_its_jobs() {
     let shown = server.get(&path).json()["job"]["input"][0]["attachments"].clone();
     assert_eq!(shown[0], files[0]);
     assert_eq!(shown[1], json!({"name": "a.gif", "extension": "gif", "content": url()}));
-    let store = std::fs::read(server.dir.join("data/nanoclaw.redb")).expect("the store");
+    let store = server.store_bytes();
     assert!(!store.windows(data.len()).any(|window| window == data.as_bytes()), "the store has no base64");
     server = server.crash_and_restart(&config(&upstream));
     assert_eq!(stored(&server), [GIF], "the schedule has it");

@@ -5,8 +5,7 @@ use super::oracle::Oracle;
 use nanoclaw::domain::batch::{Batch, BatchStatus};
 use nanoclaw::domain::id::{BatchId, JobId, UserId};
 use nanoclaw::domain::job::{Job, JobStatus};
-use nanoclaw::ports::{Batches, LineOutcome};
-use nanoclaw::store::RedbStore;
+use nanoclaw::ports::{LineOutcome, NodeStore};
 use std::collections::BTreeSet;
 
 /// The known facts about one batch.
@@ -40,7 +39,7 @@ impl Oracle {
     }
 
     /// Its cancel is acknowledged: no further line may start.
-    pub(crate) fn cancelled_batch(&mut self, row: &Batch, store: &RedbStore) {
+    pub(crate) fn cancelled_batch(&mut self, row: &Batch, store: &dyn NodeStore) {
         if row.status == BatchStatus::InProgress {
             self.blame(format!("a batch continues after its cancel: {row:?}"));
         }
@@ -55,7 +54,7 @@ impl Oracle {
     }
 
     /// Checks the batches that have changed.
-    pub(crate) fn check_touched_batches(&mut self, store: &RedbStore) {
+    pub(crate) fn check_touched_batches(&mut self, store: &dyn NodeStore) {
         for batch in std::mem::take(&mut self.client_records.touched) {
             self.check_batch(store, batch);
         }
@@ -69,7 +68,7 @@ impl Oracle {
     }
 
     /// Checks the invariants of a batch at any time.
-    pub(crate) fn check_batch(&mut self, store: &RedbStore, batch: BatchId) {
+    pub(crate) fn check_batch(&mut self, store: &dyn NodeStore, batch: BatchId) {
         let retries = self.retries_of(batch);
         let Some(known) = self.client_records.batches.get_mut(&batch) else { return };
         let (Ok(row), user) = (store.batch(known.user, batch), known.user) else { return };
@@ -105,7 +104,7 @@ impl Oracle {
     }
 
     /// Checks the invariants of a batch and its jobs.
-    pub(crate) fn check_lines(&mut self, store: &RedbStore, batch: BatchId, jobs: &[Job]) {
+    pub(crate) fn check_lines(&mut self, store: &dyn NodeStore, batch: BatchId, jobs: &[Job]) {
         let retries = self.retries_of(batch);
         let own: Vec<_> =
             jobs.iter().filter(|job| job.batch.is_some_and(|line| line.batch == batch)).collect();
@@ -148,7 +147,7 @@ impl Oracle {
     }
 
     /// Checks that every batch has ended.
-    pub(crate) fn check_batches_ended(&mut self, store: &RedbStore) {
+    pub(crate) fn check_batches_ended(&mut self, store: &dyn NodeStore) {
         let mut wrong = Vec::new();
         for (id, known) in &self.client_records.batches {
             let Ok(Some(row)) = store.batch(known.user, *id) else { continue };
@@ -168,7 +167,7 @@ impl Oracle {
 
 impl KnownBatch {
     /// Checks the order of ended lines: each once, complete, and the seen prefix unchanged.
-    fn check_ended(&mut self, store: &RedbStore, row: &Batch, loses_one: bool) -> Option<&'static str> {
+    fn check_ended(&mut self, store: &dyn NodeStore, row: &Batch, loses_one: bool) -> Option<&'static str> {
         let mut page = store.ended(row.id, 0, self.lines).ok()?;
         if loses_one {
             page.results.pop();

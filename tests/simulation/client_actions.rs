@@ -10,9 +10,7 @@ use nanoclaw::domain::idempotency::IdempotencyKey;
 use nanoclaw::domain::schedule::{Schedule, ScheduledRequest};
 use nanoclaw::domain::timing::Timing;
 use nanoclaw::domain::webhook::{AfterAttempt, DeliveryAttempt, WebhookUrl};
-use nanoclaw::ports::{
-    Batches, Clock, Idempotent, JobChangeError, NewBatch, NewJob, NewLine, Outbox, Schedules, Store,
-};
+use nanoclaw::ports::{Clock, Idempotent, JobChangeError, NewBatch, NewJob, NewLine, Store};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -40,7 +38,7 @@ impl World {
                 self.clock.advance(self.roll(20_000));
                 self.process().keep_time();
                 let process = self.process();
-                self.oracle(|oracle| oracle.check_schedules(&process.store));
+                self.oracle(|oracle| oracle.check_schedules(&*process.store));
             }
         }
     }
@@ -165,7 +163,7 @@ impl World {
             store.cancel_batch(user, batch)
         });
         if let Ok(Some(row)) = outcome {
-            self.oracle(|oracle| oracle.cancelled_batch(&row, &process.store));
+            self.oracle(|oracle| oracle.cancelled_batch(&row, &*process.store));
         }
     }
 

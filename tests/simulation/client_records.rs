@@ -13,10 +13,7 @@ use nanoclaw::domain::job_filter::JobFilter;
 use nanoclaw::domain::schedule::Schedule;
 use nanoclaw::domain::timing::Timing;
 use nanoclaw::domain::webhook::{Delivery, DeliveryState, WebhookSubject};
-use nanoclaw::ports::{
-    BatchError, Batches, DeliveryQuery, Idempotent, JobQuery, NewBatch, Outbox, Schedules, Store, SubmitError,
-};
-use nanoclaw::store::RedbStore;
+use nanoclaw::ports::{BatchError, DeliveryQuery, Idempotent, JobQuery, NewBatch, NodeStore, SubmitError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
@@ -243,7 +240,7 @@ impl ClientRecords {
 }
 
 /// All jobs of both users, as a client may list them.
-pub(crate) fn list(store: &RedbStore) -> Option<Vec<Job>> {
+pub(crate) fn list(store: &dyn NodeStore) -> Option<Vec<Job>> {
     let mut jobs = Vec::new();
     for user in [ANN, BOB] {
         jobs.extend(
@@ -281,7 +278,7 @@ impl Oracle {
     }
 
     /// Checks the records against the store.
-    pub(crate) fn check_books(&mut self, store: &RedbStore) {
+    pub(crate) fn check_books(&mut self, store: &dyn NodeStore) {
         let Some(jobs) = list(store) else { return };
         for job in &jobs {
             if !self.jobs.contains_key(&job.id) && !self.may_make(job) {
@@ -300,7 +297,7 @@ impl Oracle {
         self.violations.append(&mut self.client_records.wrong);
     }
 
-    fn check_keys(&mut self, store: &RedbStore, jobs: &[Job]) {
+    fn check_keys(&mut self, store: &dyn NodeStore, jobs: &[Job]) {
         let mut there: BTreeSet<u128> =
             jobs.iter().map(|job| u128::from_be_bytes(job.id.to_bytes())).collect();
         for (id, known) in &self.client_records.batches {
@@ -319,7 +316,7 @@ impl Oracle {
     }
 
     /// Checks that each end has exactly one delivery.
-    fn check_reports(&mut self, store: &RedbStore) {
+    fn check_reports(&mut self, store: &dyn NodeStore) {
         for user in [ANN, BOB] {
             let query = DeliveryQuery { user, state: None, before: None, limit: ALL };
             let Ok(page) = store.deliveries(&query) else { return };
@@ -346,13 +343,13 @@ impl Oracle {
     }
 
     /// Checks the schedules against the store.
-    pub(crate) fn check_schedules(&mut self, store: &RedbStore) {
+    pub(crate) fn check_schedules(&mut self, store: &dyn NodeStore) {
         if let Some(jobs) = list(store) {
             self.check_occurrences(store, &jobs);
         }
     }
 
-    fn check_occurrences(&mut self, store: &RedbStore, jobs: &[Job]) {
+    fn check_occurrences(&mut self, store: &dyn NodeStore, jobs: &[Job]) {
         let mut wrong = Vec::new();
         for (id, known) in &mut self.client_records.schedules {
             let Ok(row) = store.schedule(known.user, *id) else { continue };

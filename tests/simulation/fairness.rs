@@ -4,8 +4,7 @@ use super::known_job::Known;
 use super::oracle::Oracle;
 use nanoclaw::domain::id::UserId;
 use nanoclaw::domain::job::Job;
-use nanoclaw::ports::Store;
-use nanoclaw::store::RedbStore;
+use nanoclaw::ports::NodeStore;
 use std::collections::BTreeSet;
 
 /// How often one user may be served while another one waits, not counting jobs that left the queue.
@@ -15,7 +14,7 @@ const AGEING_MS: u64 = 60_000;
 
 impl Oracle {
     /// Checks that jobs of a conversation run one after the other in order of acceptance.
-    pub(crate) fn check_turn(&mut self, store: &RedbStore, job: &Job) {
+    pub(crate) fn check_turn(&mut self, store: &dyn NodeStore, job: &Job) {
         let Some(name) = job.conversation_id.as_ref().map(|name| name.as_str().to_owned()) else { return };
         let Some(number) = self.jobs.get(&job.id).map(|known| known.number) else { return };
         let is_earlier = |known: &Known| {

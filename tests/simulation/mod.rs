@@ -16,6 +16,7 @@ mod fairness;
 mod known_job;
 mod model;
 mod oracle;
+mod process_faults;
 mod schedules;
 mod server_process;
 mod store;

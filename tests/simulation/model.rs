@@ -1,7 +1,7 @@
 //! The simulated model: it streams, thinks, calls tools, fails in every way, and hangs until it is
 //! cancelled. A message `call NAME NAME …` gets exactly these calls, then a text.
 
-use super::disk_faults::DiskFaults;
+use super::process_faults::ProcessFaults;
 use super::world::World;
 use nanoclaw::domain::event::FinishReason;
 use nanoclaw::domain::message::Message;
@@ -21,11 +21,11 @@ const HANGS: u32 = 30;
 /// The model of one process.
 pub(crate) struct SimModel {
     world: Arc<World>,
-    faults: Arc<DiskFaults>,
+    faults: Arc<ProcessFaults>,
 }
 
 impl SimModel {
-    pub(crate) fn new(world: &Arc<World>, faults: &Arc<DiskFaults>) -> Self {
+    pub(crate) fn new(world: &Arc<World>, faults: &Arc<ProcessFaults>) -> Self {
         Self { world: Arc::clone(world), faults: Arc::clone(faults) }
     }
 

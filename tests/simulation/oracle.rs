@@ -11,8 +11,7 @@ use nanoclaw::domain::job::{Job, JobStatus};
 use nanoclaw::domain::job_filter::JobFilter;
 use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::ports::{Accounts, JobQuery, Lease, NewJob, Store};
-use nanoclaw::store::RedbStore;
+use nanoclaw::ports::{JobQuery, Lease, NewJob, NodeStore, Store};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The facts known to clients and the violations found so far.
@@ -189,7 +188,7 @@ impl Oracle {
     }
 
     /// A worker has its lease.
-    pub(crate) fn claimed(&mut self, store: &RedbStore, lease: &Lease, now_ms: u64) {
+    pub(crate) fn claimed(&mut self, store: &dyn NodeStore, lease: &Lease, now_ms: u64) {
         let job = &lease.job;
         self.touched.insert(job.id);
         if self.may_make(job) {
@@ -267,7 +266,7 @@ impl Oracle {
     }
 
     /// A call is about to have its effect.
-    pub(crate) fn runs(&mut self, store: &RedbStore, job: JobId, call: &ToolCall, is_idempotent: bool) {
+    pub(crate) fn runs(&mut self, store: &dyn NodeStore, job: JobId, call: &ToolCall, is_idempotent: bool) {
         use nanoclaw::domain::event::{EngineMark, Record};
         self.counts.runs += 1;
         // A call that may run again can run before it is recorded. If its answer is then lost, the id returns
@@ -314,7 +313,7 @@ impl Oracle {
     }
 
     /// Checks a job against the store.
-    pub(crate) fn check(&mut self, store: &RedbStore, job: JobId) {
+    pub(crate) fn check(&mut self, store: &dyn NodeStore, job: JobId) {
         let Some(known) = self.jobs.get_mut(&job) else { return };
         let (Ok(row), Ok(page)) = (store.job(known.user, job), store.events(job, 0, 100_000)) else { return };
         let Some(row) = row else {
@@ -358,7 +357,7 @@ impl Oracle {
     }
 
     /// Checks every job against the store.
-    pub(crate) fn check_all(&mut self, store: &RedbStore) {
+    pub(crate) fn check_all(&mut self, store: &dyn NodeStore) {
         let all: Vec<_> = self.jobs.keys().copied().collect();
         for job in all {
             self.check(store, job);
@@ -367,7 +366,7 @@ impl Oracle {
     }
 
     /// Checks that every job has ended.
-    pub(crate) fn check_ended(&mut self, store: &RedbStore) {
+    pub(crate) fn check_ended(&mut self, store: &dyn NodeStore) {
         let rows: Vec<_> =
             self.jobs.iter().filter_map(|(id, known)| store.job(known.user, *id).ok().flatten()).collect();
         for row in rows {
@@ -382,7 +381,7 @@ impl Oracle {
     }
 
     /// Checks that the recorded usage equals the sum over all jobs.
-    fn check_accounts(&mut self, store: &RedbStore) {
+    fn check_accounts(&mut self, store: &dyn NodeStore) {
         for user in [ANN, BOB] {
             let query =
                 JobQuery { user, status: None, filter: JobFilter::NONE, before: None, limit: 100_000 };

@@ -7,9 +7,9 @@ use nanoclaw::domain::id::{JobId, ScheduleId, UserId};
 use nanoclaw::domain::job::Job;
 use nanoclaw::domain::schedule::{Schedule, ScheduledRequest};
 use nanoclaw::ports::{
-    FiredSchedules, ScheduleError, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules, StoreError, Ticket,
+    FiredSchedules, NodeStore, ScheduleError, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules,
+    StoreError, Ticket,
 };
-use nanoclaw::store::RedbStore;
 use std::sync::Arc;
 
 /// Sits between scheduler and store.
@@ -26,7 +26,7 @@ impl SimSchedules {
 
 /// Fires due schedules and restores their previous state.
 fn fire_and_forget(
-    store: &RedbStore,
+    store: &dyn NodeStore,
     fresh_ids: Vec<JobId>,
     known: Vec<(UserId, ScheduleId)>,
 ) -> Ticket<FiredSchedules> {
@@ -76,7 +76,7 @@ impl Schedules for SimSchedules {
     }
 
     fn rearm(&self) -> Ticket<u64> {
-        Ticket::resolved(self.store.write("rearm", Schedules::rearm))
+        Ticket::resolved(self.store.write("rearm", |store| store.rearm()))
     }
 
     fn schedule(
@@ -92,6 +92,6 @@ impl Schedules for SimSchedules {
     }
 
     fn next_run_ms(&self) -> Result<Option<u64>, StoreError> {
-        self.store.read(Schedules::next_run_ms)
+        self.store.read(|store| store.next_run_ms())
     }
 }

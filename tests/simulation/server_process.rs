@@ -1,22 +1,19 @@
 //! One process of the server, from opening the store to its end by SIGTERM, `kill -9` or power loss.
 
-use super::disk_faults::{DiskFaults, End};
+use super::disk_faults::End;
 use super::model::SimModel;
+use super::process_faults::{ProcessFaults, StoreImage};
 use super::schedules::SimSchedules;
 use super::store::SimStore;
 use super::tools::SimTools;
-use super::world::{Flaw, World};
-use crate::support::disk::{Disk, DiskHook, Syncs};
+use super::world::World;
 use nanoclaw::app::system::SystemClock;
-use nanoclaw::domain::limits::Limits;
 use nanoclaw::engine::scheduler::{Scheduler, SchedulerPorts};
 use nanoclaw::engine::worker::{Worker, WorkerTick};
 use nanoclaw::engine::{ActiveLeases, Backoff, EngineLimits, EnginePorts, PreambleOptions};
-use nanoclaw::ports::{Batches, CancelToken, Clock, Entropy, Model, Schedules, Store, Toolbox};
-use nanoclaw::store::options::{RetentionOptions, StoreOptions};
-use nanoclaw::store::{RedbStore, RetentionAge};
+use nanoclaw::ports::{Batches, CancelToken, Clock, Entropy, Model, NodeStore, Schedules, Store, Toolbox};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const WORKERS: usize = 3;
@@ -33,15 +30,11 @@ const LIMITS: EngineLimits = EngineLimits {
 /// deterministic.
 const LINGERING: u64 = 8;
 
-/// Longer than any world runs without a clock leap.
-const KEYS_KEPT_S: u64 = 30 * 24 * 3_600;
-
-/// A server process and its disk.
+/// A server process.
 pub(crate) struct ServerProcess {
-    disk: Disk,
-    pub(crate) faults: Arc<DiskFaults>,
+    pub(crate) faults: Arc<ProcessFaults>,
     /// The real store.
-    pub(crate) store: Arc<RedbStore>,
+    pub(crate) store: Arc<dyn NodeStore>,
     /// The store with faults, as the engine sees it.
     pub(crate) sim_store: Arc<SimStore>,
     pub(crate) draining: CancelToken,
@@ -68,38 +61,32 @@ impl Entropy for SimEntropy {
 }
 
 impl ServerProcess {
-    /// The first process, on a disk with an empty store.
+    /// The first process, on an empty store.
     pub(crate) fn first(world: &Arc<World>) -> Arc<Self> {
-        static EMPTY: OnceLock<Vec<u8>> = OnceLock::new();
-        let empty = EMPTY.get_or_init(|| {
-            let disk = Disk::with(Vec::new(), Syncs::Hold, None);
-            open(world, &disk).unwrap().close();
-            disk.content()
-        });
-        Self::start(world, empty.clone())
+        Self::start(world, StoreImage::empty(world))
     }
 
-    /// The next process, on the disk of this one.
+    /// The next process, on the data of this one.
     pub(crate) fn next(&self, world: &Arc<World>) -> Arc<Self> {
         // A drain lets workers release the leases that came with their last ends.
         while self.draining.reason().is_some() && self.tick().is_some() {}
         // SIGTERM closes the store; the process may still die here.
-        self.store.close();
-        let image = self.faults.image();
-        world.tell(|| format!("next process; died: {}", image.is_some()));
-        world.oracle(|oracle| match image {
-            Some(_) => oracle.crashed(self.sim_store.lost_claims()),
-            None => oracle.stopped(self.sim_store.lost_claims()),
-        });
-        Self::start(world, image.unwrap_or_else(|| self.disk.content()))
+        self.faults.strike_during(|| self.store.close());
+        let has_died = self.faults.is_dead();
+        world.tell(|| format!("next process; died: {has_died}"));
+        let lost_claims = self.sim_store.lost_claims();
+        world.oracle(
+            |oracle| if has_died { oracle.crashed(lost_claims) } else { oracle.stopped(lost_claims) },
+        );
+        Self::start(world, self.faults.image())
     }
 
     /// Starts the server, and again if it dies during the start.
-    fn start(world: &Arc<World>, mut image: Vec<u8>) -> Arc<Self> {
+    fn start(world: &Arc<World>, mut image: StoreImage) -> Arc<Self> {
         loop {
             match Self::begin(world, image) {
                 Ok(process) => {
-                    world.oracle(|oracle| oracle.check_all(&process.store));
+                    world.oracle(|oracle| oracle.check_all(&*process.store));
                     return process;
                 }
                 Err(left) => image = left,
@@ -107,22 +94,21 @@ impl ServerProcess {
         }
     }
 
-    /// Opens the store; returns the disk image if the process dies meanwhile.
-    fn begin(world: &Arc<World>, image: Vec<u8>) -> Result<Arc<Self>, Vec<u8>> {
-        let faults = Arc::new(DiskFaults::new(world.roll(u64::MAX)));
-        let disk = disk(world, image, &faults);
+    /// Opens the store; returns what is left if the process dies meanwhile.
+    fn begin(world: &Arc<World>, image: StoreImage) -> Result<Arc<Self>, StoreImage> {
+        let faults = Arc::new(ProcessFaults::new(world, image));
         if !world.is_calm() && world.chance(4) {
             faults.end_after(world.roll(40), End::PowerLoss);
         }
-        let store = match open(world, &disk) {
+        let store = match faults.open(world) {
             Ok(store) => store,
             Err(error) => {
-                let image = faults.image();
-                if image.is_none() {
+                if !faults.is_dead() {
                     world.oracle(|oracle| oracle.blame(format!("the store does not open: {error}")));
                     world.calm_down();
+                    return Err(StoreImage::empty(world));
                 }
-                return Err(image.unwrap_or_default());
+                return Err(faults.image());
             }
         };
         let sim_store = Arc::new(SimStore::new(world, &store, &faults));
@@ -136,7 +122,7 @@ impl ServerProcess {
         };
         let scheduler = Scheduler::new(SchedulerPorts {
             schedules: Arc::new(SimSchedules::new(world, &sim_store)) as Arc<dyn Schedules>,
-            batches: Arc::clone(&store) as Arc<dyn Batches>,
+            batches: Arc::<dyn NodeStore>::clone(&store) as Arc<dyn Batches>,
             clock: Arc::clone(&world.clock) as Arc<dyn Clock>,
             entropy: Arc::new(SimEntropy(Arc::clone(world))),
         });
@@ -144,7 +130,6 @@ impl ServerProcess {
         let worker = || Worker::new(ports.clone(), LIMITS, draining.clone(), leases.clone());
         let workers = (0..WORKERS).map(|_| (worker(), AtomicBool::new(false))).collect();
         Ok(Arc::new(Self {
-            disk,
             faults,
             store,
             sim_store,
@@ -157,7 +142,7 @@ impl ServerProcess {
 
     /// Ends the process now.
     pub(crate) fn end(&self, end: End) {
-        self.faults.end(&self.disk, end);
+        self.faults.end(end);
     }
 
     /// Runs a tick of the scheduler, unless one is running.
@@ -183,21 +168,6 @@ impl ServerProcess {
         is_busy.store(false, Ordering::SeqCst);
         Some(tick)
     }
-}
-
-fn disk(world: &World, image: Vec<u8>, faults: &Arc<DiskFaults>) -> Disk {
-    let syncs = if world.flaw == Flaw::LyingDisk { Syncs::Lie } else { Syncs::Hold };
-    Disk::with(image, syncs, Some(Arc::clone(faults) as Arc<dyn DiskHook>))
-}
-
-fn open(world: &World, disk: &Disk) -> Result<Arc<RedbStore>, nanoclaw::store::OpenError> {
-    let linger_ms = u64::from(world.lingers());
-    // Nothing is folded, so seen events never change.
-    let retention = RetentionOptions { deltas: RetentionAge::Forever, ..RetentionOptions::default() };
-    let options = StoreOptions { settle_ms: 3_600_000, linger_ms, retention, ..StoreOptions::default() };
-    let (disk, clock) = (disk.clone(), Arc::clone(&world.clock) as Arc<dyn Clock>);
-    let limits = Limits { idempotency_s: KEYS_KEPT_S, ..Limits::default() };
-    RedbStore::open_with_backend(move || disk.clone(), &options, &limits, clock)
 }
 
 impl World {

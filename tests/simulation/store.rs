@@ -2,7 +2,7 @@
 //! the oracle records acknowledged writes. Contains the flaws that the simulation must detect.
 
 use super::client_records::Used;
-use super::disk_faults::DiskFaults;
+use super::process_faults::ProcessFaults;
 use super::world::{Flaw, World};
 use nanoclaw::domain::approval::ApprovalDecision;
 use nanoclaw::domain::event::{Event, Record, SequencedEvent};
@@ -13,9 +13,8 @@ use nanoclaw::domain::message::Message;
 use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::ports::{
     CancelToken, ChangeWatch, Clock, EventPage, Fence, Idempotent, JobChangeError, JobPage, JobQuery, Lease,
-    LeaseError, NewJob, Store, StoreError, SubmitError, Ticket, Urgency,
+    LeaseError, NewJob, NodeStore, Store, StoreError, SubmitError, Ticket, Urgency,
 };
-use nanoclaw::store::RedbStore;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,8 +24,8 @@ use std::time::Duration;
 /// Sits between engine and store.
 pub(crate) struct SimStore {
     world: Arc<World>,
-    inner: Arc<RedbStore>,
-    faults: Arc<DiskFaults>,
+    inner: Arc<dyn NodeStore>,
+    faults: Arc<ProcessFaults>,
     /// A claim had an unknown outcome.
     lost_claims: AtomicBool,
     /// Acknowledged but not yet written ([`Flaw::EarlyAck`]).
@@ -36,7 +35,7 @@ pub(crate) struct SimStore {
 }
 
 impl SimStore {
-    pub(crate) fn new(world: &Arc<World>, inner: &Arc<RedbStore>, faults: &Arc<DiskFaults>) -> Self {
+    pub(crate) fn new(world: &Arc<World>, inner: &Arc<dyn NodeStore>, faults: &Arc<ProcessFaults>) -> Self {
         Self {
             world: Arc::clone(world),
             inner: Arc::clone(inner),
@@ -60,13 +59,13 @@ impl SimStore {
     pub(crate) fn write<T, E: From<StoreError> + PartialEq + Debug>(
         &self,
         what: &str,
-        send: impl FnOnce(&RedbStore) -> Ticket<T, E>,
+        send: impl FnOnce(&dyn NodeStore) -> Ticket<T, E>,
     ) -> Result<T, E> {
         self.world.point();
         self.world.at_write();
         self.catch_up();
         self.alive::<E>()?;
-        let result = send(&self.inner).wait();
+        let result = self.faults.strike_during(|| send(&*self.inner).wait());
         self.world.tell(|| format!("{what}: {:?}, dead: {}", result.as_ref().err(), self.faults.is_dead()));
         self.world.at_write();
         self.alive::<E>()?;
@@ -79,14 +78,14 @@ impl SimStore {
     /// A read that may fail.
     pub(crate) fn read<T>(
         &self,
-        read: impl FnOnce(&RedbStore) -> Result<T, StoreError>,
+        read: impl FnOnce(&dyn NodeStore) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.catch_up();
         self.alive::<StoreError>()?;
         if !self.world.is_calm() && self.world.chance(60) {
             return Err(StoreError::Io("a sector that cannot be read".to_owned()));
         }
-        read(&self.inner)
+        self.faults.strike_during(|| read(&*self.inner))
     }
 
     /// The job without its webhook if the flaw is [`Flaw::LosesMail`].
@@ -110,7 +109,7 @@ impl SimStore {
         &self,
         fence: Fence,
         ending: JobOutcome,
-        send: impl FnOnce(&RedbStore, JobOutcome) -> Ticket<(), LeaseError>,
+        send: impl FnOnce(&dyn NodeStore, JobOutcome) -> Ticket<(), LeaseError>,
     ) -> Result<(), LeaseError> {
         if self.world.flaw == Flaw::SplitEnd {
             self.early_ends.lock().unwrap().insert(fence.job, ending.event.clone());
@@ -235,7 +234,7 @@ impl Store for SimStore {
                 self.world
                     .tell(|| format!("leases {:?}", leases.iter().map(|l| l.job.id).collect::<Vec<_>>()));
                 for lease in leases {
-                    oracle.claimed(&self.inner, lease, self.world.clock.now_ms());
+                    oracle.claimed(&*self.inner, lease, self.world.clock.now_ms());
                 }
             }),
             Err(_) => drop(self.lost_claims.fetch_or(was_sent, Ordering::SeqCst)),
@@ -291,7 +290,7 @@ impl Store for SimStore {
         if let Some(lease) = &lease {
             self.world.tell(|| format!("leases {:?} with it", lease.job.id));
             let now_ms = self.world.clock.now_ms();
-            self.world.oracle(|oracle| oracle.claimed(&self.inner, lease, now_ms));
+            self.world.oracle(|oracle| oracle.claimed(&*self.inner, lease, now_ms));
         }
         (ended, lease)
     }
@@ -307,7 +306,7 @@ impl Store for SimStore {
     }
 
     fn probe(&self) -> Ticket<()> {
-        Ticket::resolved(self.write("probe", Store::probe))
+        Ticket::resolved(self.write("probe", |store| store.probe()))
     }
 
     fn job(&self, user: UserId, job: JobId) -> Result<Option<Job>, StoreError> {

@@ -2,8 +2,8 @@
 //! `sandbox` stops when it is cancelled, `network` may hang until it is cancelled, and `guarded` needs
 //! approval. The oracle records each run.
 
-use super::disk_faults::DiskFaults;
 use super::model::TOOLS;
+use super::process_faults::ProcessFaults;
 use super::world::{Flaw, World};
 use nanoclaw::domain::tool::{ToolCall, ToolDefinition, ToolSpec};
 use nanoclaw::ports::{CancelToken, Journal, ToolContext, ToolOutcome, ToolScope, Toolbox};
@@ -16,7 +16,7 @@ const HANGS: u32 = 30;
 /// The tools of one process.
 pub(crate) struct SimTools {
     world: Arc<World>,
-    faults: Arc<DiskFaults>,
+    faults: Arc<ProcessFaults>,
 }
 
 /// Whether a tool may really run twice, independent of its claim.
@@ -29,7 +29,7 @@ fn outcome(content: String, skipped: bool) -> ToolOutcome {
 }
 
 impl SimTools {
-    pub(crate) fn new(world: &Arc<World>, faults: &Arc<DiskFaults>) -> Self {
+    pub(crate) fn new(world: &Arc<World>, faults: &Arc<ProcessFaults>) -> Self {
         Self { world: Arc::clone(world), faults: Arc::clone(faults) }
     }
 
@@ -45,7 +45,7 @@ impl SimTools {
             return journal.finished(call, outcome("(cancelled)".to_owned(), true));
         }
         let store = Arc::clone(&self.world.process().store);
-        self.world.oracle(|oracle| oracle.runs(&store, context.job, call, may_repeat(&call.name)));
+        self.world.oracle(|oracle| oracle.runs(&*store, context.job, call, may_repeat(&call.name)));
         self.world.point();
         let is_cut = match call.name.as_str() {
             "network" if !self.world.is_calm() && self.world.chance(2) => self.hang(&context.cancel),

@@ -5,7 +5,9 @@
 
 use super::clock::SimClock;
 use super::disk_faults::{End, IoFault};
+
 use super::oracle::Oracle;
+use super::process_faults::StoreKind;
 use super::server_process::ServerProcess;
 use crate::support::disk::SeededRandom;
 use crate::support::store::{ANN, BOB, id, job, turn};
@@ -33,6 +35,8 @@ pub(crate) enum Flaw {
     None,
     /// Syncs have no effect.
     LyingDisk,
+    /// The database confirms commits that it rolls back.
+    LyingDatabase,
     /// Appends are acknowledged before they are committed.
     EarlyAck,
     /// Every tool claims to be idempotent.
@@ -56,6 +60,7 @@ pub(crate) enum Flaw {
 /// One world.
 pub(crate) struct World {
     pub(crate) seed: u64,
+    pub(crate) kind: StoreKind,
     pub(crate) flaw: Flaw,
     pub(crate) clock: Arc<SimClock>,
     random: Mutex<SeededRandom>,
@@ -76,21 +81,22 @@ pub(crate) struct World {
 
 impl World {
     /// A random world.
-    pub(crate) fn new(seed: u64, flaw: Flaw) -> Arc<Self> {
-        Self::make(seed, flaw, u64::MAX)
+    pub(crate) fn new(seed: u64, flaw: Flaw, kind: StoreKind) -> Arc<Self> {
+        Self::make((seed, kind), flaw, u64::MAX)
     }
 
     /// A deterministic world whose process ends around one write: for 2n before write n reaches the store,
     /// for 2n + 1 after write n is durable and before it is acknowledged.
-    pub(crate) fn cut(seed: u64, flaw: Flaw, end_at: u64) -> Arc<Self> {
-        let world = Self::make(seed, flaw, end_at);
+    pub(crate) fn cut(kind: StoreKind, flaw: Flaw, end_at: u64) -> Arc<Self> {
+        let world = Self::make((1, kind), flaw, end_at);
         world.calm_down();
         world
     }
 
-    fn make(seed: u64, flaw: Flaw, end_at: u64) -> Arc<Self> {
+    fn make((seed, kind): (u64, StoreKind), flaw: Flaw, end_at: u64) -> Arc<Self> {
         let world = Arc::new(Self {
             seed,
+            kind,
             flaw,
             clock: Arc::new(SimClock::new()),
             random: Mutex::new(SeededRandom(seed)),
@@ -181,8 +187,8 @@ impl World {
         }
         let process = self.process();
         self.oracle(|oracle| {
-            oracle.check_all(&process.store);
-            oracle.check_ended(&process.store);
+            oracle.check_all(&*process.store);
+            oracle.check_ended(&*process.store);
         });
     }
 
@@ -214,6 +220,10 @@ impl World {
 
     fn step(self: &Arc<Self>) {
         self.clock.advance(1 + self.roll(50));
+        // Every second step: a database has few statements to a step, and many kinds of faults.
+        if self.kind == StoreKind::Database && self.chance(2) {
+            self.schedule_fault();
+        }
         match self.roll(13) {
             0..=2 => self.submit(),
             3..=7 => drop(self.tick()),
@@ -233,9 +243,9 @@ impl World {
         let process = self.process();
         self.oracle(|oracle| {
             for job in std::mem::take(&mut oracle.touched) {
-                oracle.check(&process.store, job);
+                oracle.check(&*process.store, job);
             }
-            oracle.check_touched_batches(&process.store);
+            oracle.check_touched_batches(&*process.store);
         });
     }
 
@@ -285,9 +295,9 @@ impl World {
 
     fn schedule_fault(&self) {
         let (after, count, is_full) = (self.roll(12), 1 + self.roll(8), self.chance(2));
-        if self.process().faults.schedule_fault(IoFault { after, count, is_full }) {
+        if self.process().faults.schedule(IoFault { after, count, is_full }) {
             self.oracle(|oracle| oracle.counts.troubles += 1);
-            self.tell(|| format!("disk faults after {after}: {count}, full: {is_full}"));
+            self.tell(|| format!("faults after {after}: {count}, full: {is_full}"));
         }
     }
 

@@ -23,6 +23,17 @@ fn users_take_turns_within_a_priority() {
 }
 
 #[test]
+fn users_take_turns_whoever_has_waited_for_longer() {
+    let fixture = Fixture::new();
+    for (n, user) in [(1, ANN), (2, ANN), (3, ANN), (4, BOB)] {
+        fixture.submit([job(n, user)]);
+        fixture.clock.advance(1_000);
+    }
+    let order: Vec<_> = (0..4).map(|_| fixture.claim().job.id).collect();
+    assert_eq!(order, [1, 4, 2, 3].map(id));
+}
+
+#[test]
 fn a_new_user_does_not_wait_behind_a_backlog_and_gets_no_credit() {
     let fixture = Fixture::new();
     fixture.store.submit((1..=100).map(|n| job(n, ANN)).collect()).wait().unwrap();

@@ -1,6 +1,8 @@
 //! A `PostgreSQL` server of this test process, on a socket in a temporary directory. It ends with the
 //! process.
 
+use super::file_tests;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -12,6 +14,10 @@ use tempfile::TempDir;
 
 /// How long the server may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Lease of a server, seconds: short, so that one that starts again soon takes over from the one that a test
+/// killed.
+const LEASE_S: u64 = 4;
 
 /// Whether the tests of stores run on `PostgreSQL`.
 pub(crate) fn is_wanted() -> bool {
@@ -27,6 +33,49 @@ pub(crate) fn server() -> Option<&'static DatabaseServer> {
 /// A schema of its own in the server; `None`, with a message, where `PostgreSQL` is not installed.
 pub(crate) fn schema() -> Option<Schema> {
     server().map(DatabaseServer::schema)
+}
+
+/// The configuration of a server on this directory. Where the tests run on `PostgreSQL`, its store is a
+/// schema of this directory, so that a server that starts again finds its jobs.
+pub(crate) fn configured(dir: &Path, config: &str) -> String {
+    let has_database = config.contains("store: {url");
+    let Some(server) = server_of_test().filter(|_| !has_database) else { return config.to_owned() };
+    let schema = schema_of(dir);
+    server.sql(&format!("SET client_min_messages = error; CREATE SCHEMA IF NOT EXISTS {schema}"));
+    let url = server.url(&schema);
+    let store = format!("url: \"{url}\", lease_s: {LEASE_S}, node_name: {schema}");
+    match config.split_once("store: {") {
+        Some((before, after)) => format!("{before}store: {{{store}, {after}"),
+        None => format!("{config}\nstore: {{{store}}}\n"),
+    }
+}
+
+/// Removes the schema of a directory that is removed.
+pub(crate) fn forget(dir: &Path) {
+    if let Some(server) = server_of_test() {
+        server.drop_schema(&schema_of(dir));
+    }
+}
+
+/// All rows of the schema of this directory as text, if its store is there.
+pub(crate) fn dump(dir: &Path) -> Option<Vec<u8>> {
+    let server = server_of_test()?;
+    let mut dump = Command::new(server.commands.join("pg_dump"));
+    dump.args(["-U", "postgres", "--data-only", "-n", &schema_of(dir), "-h"]).arg(server.socket());
+    let dumped = dump.arg("postgres").output().unwrap();
+    assert!(dumped.status.success(), "{}", String::from_utf8_lossy(&dumped.stderr));
+    Some(dumped.stdout)
+}
+
+/// The server, if the store of this test's servers is in it.
+fn server_of_test() -> Option<&'static DatabaseServer> {
+    if is_wanted() && !file_tests::is_running() { server() } else { None }
+}
+
+fn schema_of(dir: &Path) -> String {
+    let mut hasher = DefaultHasher::new();
+    dir.hash(&mut hasher);
+    format!("dir_{:016x}", hasher.finish())
 }
 
 /// A running server.
@@ -108,6 +157,17 @@ impl DatabaseServer {
         }
     }
 
+    /// The URL of a store in this schema.
+    fn url(&self, schema: &str) -> String {
+        let socket = self.socket().display();
+        format!("host={socket} user=postgres dbname=postgres options='-csearch_path={schema}'")
+    }
+
+    fn drop_schema(&self, name: &str) {
+        let sql = format!("SET client_min_messages = error; DROP SCHEMA IF EXISTS {name} CASCADE");
+        drop(self.try_sql(&sql));
+    }
+
     fn schema(&'static self) -> Schema {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = format!("test_{}", COUNT.fetch_add(1, Ordering::SeqCst));
@@ -128,10 +188,14 @@ impl Schema {
         &self.name
     }
 
+    /// The directory of its server's socket.
+    pub(crate) fn socket(&self) -> &Path {
+        self.server.socket()
+    }
+
     /// The URL of a store in this schema.
     pub(crate) fn url(&self) -> String {
-        let socket = self.server.socket().display();
-        format!("host={socket} user=postgres dbname=postgres options='-csearch_path={}'", self.name)
+        self.server.url(&self.name)
     }
 
     /// The output of statements in this schema.
@@ -142,8 +206,7 @@ impl Schema {
 
 impl Drop for Schema {
     fn drop(&mut self) {
-        let name = &self.name;
-        drop(self.server.try_sql(&format!("SET client_min_messages = error; DROP SCHEMA {name} CASCADE")));
+        self.server.drop_schema(&self.name);
     }
 }
 

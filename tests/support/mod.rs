@@ -4,7 +4,9 @@
 pub(crate) mod chat;
 pub(crate) mod database;
 pub(crate) mod disk;
+pub(crate) mod file_tests;
 pub(crate) mod receiver;
+pub(crate) mod sql_proxy;
 pub(crate) mod store;
 pub(crate) mod turns;
 pub(crate) mod upstream;
@@ -79,7 +81,7 @@ impl Server {
 
     fn start_command(mut command: Command, dir: &Path, config: &str) -> Self {
         let file = dir.join("config.yml");
-        std::fs::write(&file, config).expect("write the configuration");
+        std::fs::write(&file, database::configured(dir, config)).expect("write the configuration");
         if !config.contains("disk_free") {
             // The test must not fail because the disk of the machine is nearly full.
             command.envs([
@@ -113,6 +115,12 @@ impl Server {
     /// The log so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
+    }
+
+    /// All that its store holds.
+    pub(crate) fn store_bytes(&self) -> Vec<u8> {
+        let in_database = database::dump(&self.dir);
+        in_database.unwrap_or_else(|| std::fs::read(self.dir.join("data/nanoclaw.redb")).expect("the store"))
     }
 
     /// `kill -9`, then another server on the same directory.
@@ -255,6 +263,9 @@ impl Drop for Server {
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
+        if let Some(directory) = &self.directory {
+            database::forget(directory.path());
+        }
         if std::thread::panicking() {
             eprintln!("--- the server's log\n{}", self.log());
         }

@@ -46,8 +46,8 @@ pub(crate) struct Figure {
 
 /// The key of the disk's figure. Some goals add its value.
 pub(crate) const FSYNC: &str = "disk.fdatasync";
-/// Peers that every run measures: the bare program, the interpreter that the sandbox needs anyway, and our own
-/// program on redb.
+/// Peers that every run measures: the bare program, the interpreter that the sandbox needs anyway, and our
+/// own program on redb.
 const PEERS_OF_EACH_RUN: [&str; 3] = ["bare", "plain", "redb"];
 
 const fn ours(

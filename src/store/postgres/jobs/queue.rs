@@ -56,7 +56,7 @@ impl Act<'_> {
         let rows = self.session.rows(sql, &[&sql_number(max.saturating_add(4))]).await?;
         let mut candidates: Vec<Candidate> =
             rows.iter().map(|row| self.candidate(row)).collect::<Result<_, _>>()?;
-        candidates.sort_unstable();
+        sort(&mut candidates);
         let picked = match self.limits.share {
             None => candidates.into_iter().collect(),
             Some(share) => by_share(candidates, share, self.running_jobs().await?),
@@ -221,6 +221,20 @@ impl Act<'_> {
         }
         Ok(())
     }
+}
+
+/// Sorts jobs into queue order. Within a priority users take turns, so a job that has waited for longer than
+/// the one before it gains nothing from that.
+fn sort(candidates: &mut [Candidate]) {
+    candidates.sort_unstable_by_key(|job| (job.priority, job.fair, job.accept));
+    let mut before: Option<(u8, u64)> = None;
+    for job in candidates.iter_mut() {
+        if let Some((_, rank)) = before.filter(|(priority, _)| *priority == job.priority) {
+            job.rank = job.rank.max(rank);
+        }
+        before = Some((job.priority, job.rank));
+    }
+    candidates.sort_unstable();
 }
 
 /// Those that users may run now: of the users with the fewest running jobs the first in rank, repeatedly.

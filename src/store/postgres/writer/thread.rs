@@ -267,9 +267,10 @@ fn fail_impatient(
     let (mut patient, mut impatient) = (Vec::new(), Vec::new());
     for mut write in writes {
         let away_ms = now_ms.saturating_sub(write.away_since(now_ms));
-        let waits = write.options().is_patient || Duration::from_millis(away_ms) < PATIENCE;
-        // Jobs whose last writes are lost are taken over, by this node or by another.
-        let waits = waits && !shared.is_closing();
+        // Without its lease this node could not write them anyway.
+        let is_patient = write.options().is_patient && !shared.node.is_lost();
+        // Of a store that closes, jobs whose last writes are lost are taken over, by this node or by another.
+        let waits = !shared.is_closing() && (is_patient || Duration::from_millis(away_ms) < PATIENCE);
         if waits { patient.push(write) } else { impatient.push(write) }
     }
     fail(impatient, error);
