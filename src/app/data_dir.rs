@@ -2,6 +2,7 @@
 
 use super::error::AppError;
 use super::process;
+use super::shared_dir::SharedDir;
 use crate::config::Config;
 use crate::domain::account::AuthMode;
 use crate::domain::secret::Secret;
@@ -16,7 +17,7 @@ use std::time::Duration;
 /// The store's file inside the data directory.
 pub const STORE_FILE: &str = "nanoclaw.redb";
 
-/// The directory with the contents of `/v1/files` inside the data directory.
+/// The directory with the contents of `/v1/files` inside the data directory, or the one that nodes share.
 pub const CONTENTS_DIRECTORY: &str = "files";
 
 /// Creates the data directory with access for its owner only.
@@ -73,8 +74,15 @@ fn store_options(config: &Config) -> StoreOptions {
     }
 }
 
-/// The contents of uploaded files in the data directory.
-pub(super) fn open_contents(config: &Config, store: &Arc<dyn NodeStore>) -> Arc<dyn Contents> {
-    let path = config.data_dir.join(CONTENTS_DIRECTORY);
-    Arc::new(ContentDirectory::open(&path, Arc::<dyn NodeStore>::clone(store)))
+/// The contents of uploaded files: in the data directory, or in the one that nodes share.
+pub(super) fn open_contents(
+    config: &Config,
+    store: &Arc<dyn NodeStore>,
+    shared: Option<&Arc<SharedDir>>,
+) -> Arc<dyn Contents> {
+    let (path, files) = (config.files_dir().join(CONTENTS_DIRECTORY), Arc::<dyn NodeStore>::clone(store));
+    Arc::new(match shared {
+        Some(shared) => ContentDirectory::open_shared(&path, files, Arc::<SharedDir>::clone(shared)),
+        None => ContentDirectory::open(&path, files),
+    })
 }

@@ -1,10 +1,14 @@
 //! Removes the directories of deleted jobs: at once when the store reports a deletion, and by comparing the
 //! disk with the store at the start and every minute, so that a crash or a failure leaves nothing behind.
-//! Contents of deleted files are swept with them.
+//! Contents of deleted files are swept with them. Of nodes that share the directories one compares.
 
 use super::job_usages::JobUsages;
+use super::project_cleanup;
 use crate::domain::workspace::{Workspace, WorkspaceId};
-use crate::ports::{Clock, Contents, FileError, NodeStore, Workspaces};
+use crate::ports::{
+    Clock, Contents, FileError, HeldLock, LockMode, NodeStore, SharedFiles, SharedLock, SharedLockKind,
+    Workspaces,
+};
 use crate::store::RetentionAge;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -17,6 +21,9 @@ const INTERVAL_MS: u64 = 60_000;
 /// A comparison may take this part of the time: after a long one the next one is delayed.
 const WORK_SHARE: u64 = 100;
 
+/// The lock of the node that compares.
+const CLEANER: SharedLock = SharedLock { kind: SharedLockKind::Cleaner, slot: 0, mode: LockMode::Exclusive };
+
 /// The parts that a cleaner works with.
 pub(super) struct CleanerPorts {
     pub(super) store: Arc<dyn NodeStore>,
@@ -24,6 +31,8 @@ pub(super) struct CleanerPorts {
     pub(super) contents: Arc<dyn Contents>,
     pub(super) usages: Arc<JobUsages>,
     pub(super) clock: Arc<dyn Clock>,
+    /// What nodes share, if there are several.
+    pub(super) shared: Option<Arc<dyn SharedFiles>>,
 }
 
 /// The thread that removes directories.
@@ -64,12 +73,14 @@ struct Cleaner {
     keep: RetentionAge,
     /// Monotonic time of the next comparison.
     next_ms: u64,
+    /// Held by the node that compares, as long as it lives.
+    lock: Option<HeldLock>,
 }
 
 impl Cleaner {
     fn new(ports: CleanerPorts, keep: RetentionAge) -> Self {
         let next_ms = ports.clock.monotonic_ms();
-        Self { ports, keep, next_ms }
+        Self { ports, keep, next_ms, lock: None }
     }
 
     /// Compares if it is time to, then waits for deletions and removes their directories.
@@ -77,9 +88,8 @@ impl Cleaner {
         let clock = Arc::clone(&self.ports.clock);
         let begin_ms = clock.monotonic_ms();
         if begin_ms >= self.next_ms {
-            self.compare(is_ended);
-            if let Err(error) = self.ports.contents.sweep() {
-                tracing::warn!(%error, "cannot remove the contents of deleted files; trying again later");
+            if self.is_cleaner() {
+                self.clean(is_ended);
             }
             let end_ms = clock.monotonic_ms();
             let pause_ms = end_ms.saturating_sub(begin_ms).saturating_mul(WORK_SHARE).max(INTERVAL_MS);
@@ -88,6 +98,27 @@ impl Cleaner {
         let left = Duration::from_millis(self.next_ms.saturating_sub(clock.monotonic_ms()));
         for (user, job) in self.ports.store.wait_for_removed_jobs(left) {
             self.remove(&Workspace::of_job(user, job));
+        }
+    }
+
+    /// Whether this process looks for leftovers: of nodes that share the directories one does.
+    fn is_cleaner(&mut self) -> bool {
+        let Some(shared) = &self.ports.shared else { return true };
+        if shared.check().is_err() {
+            self.lock = None;
+        } else if self.lock.is_none() {
+            self.lock = shared.try_lock(CLEANER).ok().flatten();
+        }
+        self.lock.is_some()
+    }
+
+    fn clean(&mut self, is_ended: &AtomicBool) {
+        if let Some(shared) = &self.ports.shared {
+            project_cleanup::remove_unclaimed(&*self.ports.store, &*self.ports.workspaces, &**shared);
+        }
+        self.compare(is_ended);
+        if let Err(error) = self.ports.contents.sweep() {
+            tracing::warn!(%error, "cannot remove the contents of deleted files; trying again later");
         }
     }
 
@@ -138,7 +169,8 @@ impl Cleaner {
                     self.ports.usages.forget(workspace.user, job);
                 }
             }
-            Err(FileError::NotFound(_)) => {}
+            // The node that compares removes it if this one may not.
+            Err(FileError::NotFound(_) | FileError::Unavailable(_)) => {}
             Err(error) => {
                 tracing::warn!(job = %workspace.id, %error, "cannot remove the directory of a job; trying again later");
             }
@@ -169,7 +201,10 @@ mod tests {
         let usages = Arc::new(JobUsages::new(&limits, &workspaces));
         let store = RedbStore::in_memory(Arc::clone(&clock));
         let contents = Arc::new(ContentDirectory::open(&home.join("files"), Arc::<RedbStore>::clone(&store)));
-        Cleaner::new(CleanerPorts { store, workspaces, contents, usages, clock }, RetentionAge::For(0))
+        Cleaner::new(
+            CleanerPorts { store, workspaces, contents, usages, clock, shared: None },
+            RetentionAge::For(0),
+        )
     }
 
     #[test]

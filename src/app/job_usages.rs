@@ -1,18 +1,28 @@
 //! What the workspaces of jobs hold, by user, for the limits of a job and of all jobs of a user. Kept in
 //! memory: the first use after a start counts a user's directories, and each write counts its own again.
+//! Where other nodes have jobs, too, a count is repeated once it is old.
 
 use crate::domain::id::{JobId, UserId};
 use crate::domain::limits::Limits;
 use crate::domain::workspace::{Workspace, WorkspaceId};
-use crate::ports::{DirectoryLimit, FileError, StorageAllowance, StorageScope, StorageUsage, Workspaces};
+use crate::ports::{
+    Clock, DirectoryLimit, FileError, StorageAllowance, StorageScope, StorageUsage, Workspaces,
+};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Age of a count after which it is repeated, milliseconds.
+const COUNT_AGE_MS: u64 = 10_000;
+/// Counts may take this part of the time: after a long one the next one is later.
+const COUNT_SHARE: u64 = 20;
 
 /// The usages of all users.
 pub(super) struct JobUsages {
     workspaces: Arc<dyn Workspaces>,
     job: StorageUsage,
     user: StorageUsage,
+    /// For counts that are repeated; `None`: one count is enough.
+    clock: Option<Arc<dyn Clock>>,
     users: Mutex<HashMap<UserId, Arc<Mutex<UserUsage>>>>,
 }
 
@@ -20,6 +30,8 @@ pub(super) struct JobUsages {
 #[derive(Default)]
 struct UserUsage {
     is_counted: bool,
+    /// Monotonic time of the next count, where counts are repeated.
+    next_count_ms: u64,
     jobs: HashMap<JobId, StorageUsage>,
     total: StorageUsage,
 }
@@ -58,8 +70,14 @@ impl JobUsages {
             workspaces: Arc::clone(workspaces),
             job: StorageUsage { bytes: limits.job_bytes, entries: limits.job_entries },
             user: StorageUsage { bytes: limits.user_job_bytes, entries: limits.user_job_entries },
+            clock: None,
             users: Mutex::default(),
         }
+    }
+
+    /// Repeats counts that are old.
+    pub(super) fn counted_again(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock: Some(clock), ..self }
     }
 
     /// What a job's workspace may hold now.
@@ -108,6 +126,11 @@ impl JobUsages {
         usage: &'u Mutex<UserUsage>,
     ) -> Result<MutexGuard<'u, UserUsage>, FileError> {
         let mut usage = lock(usage);
+        let now_ms = || self.clock.as_ref().map_or(0, |clock| clock.monotonic_ms());
+        let begin_ms = now_ms();
+        if usage.is_counted && self.clock.is_some() && begin_ms >= usage.next_count_ms {
+            *usage = UserUsage::default();
+        }
         if !usage.is_counted {
             for workspace in self.workspaces.job_workspaces(Some(user))? {
                 if let Workspace { id: WorkspaceId::Job(job), .. } = workspace {
@@ -116,6 +139,9 @@ impl JobUsages {
                 }
             }
             usage.is_counted = true;
+            let end_ms = now_ms();
+            let pause_ms = end_ms.saturating_sub(begin_ms).saturating_mul(COUNT_SHARE).max(COUNT_AGE_MS);
+            usage.next_count_ms = end_ms.saturating_add(pause_ms);
         }
         Ok(usage)
     }
@@ -244,6 +270,20 @@ mod tests {
         assert_eq!(limit.check(400, 40), Ok(()));
         assert_eq!(limit.max_entries(), 50);
         assert_eq!(limit.check(501, 50).unwrap_err().0, "job_bytes");
+    }
+
+    #[test]
+    fn a_count_is_repeated_where_other_nodes_have_jobs_too() {
+        let home = tempfile::tempdir().unwrap();
+        let (usages, files) = usages(home.path(), &limits());
+        let usages = Arc::into_inner(usages).unwrap().counted_again(Arc::new(SystemClock::new()));
+        assert_eq!(usages.allowance(USER, job(1)).unwrap().bytes, 100);
+        let workspace = Workspace::of_job(USER, job(7));
+        files.make(&workspace).unwrap();
+        std::fs::write(files.absolute(&workspace).join("f"), [0; 80]).unwrap();
+        assert_eq!(usages.allowance(USER, job(1)).unwrap().bytes, 100, "the count is young");
+        lock(&usages.of_user(USER)).next_count_ms = 0;
+        assert_eq!(usages.allowance(USER, job(1)).unwrap().bytes, 70);
     }
 
     #[test]

@@ -57,7 +57,14 @@ pub fn host(config: &Config) -> McpHost {
         Listen::Unix(_) => None,
     };
     let own_ports = own_ports(config, port);
-    McpHost { data_dir, variable: system::variable, own_ports, can_close_ports: can_close_ports() }
+    let shared_dir = config.store.shared_dir.clone();
+    McpHost {
+        data_dir,
+        shared_dir,
+        variable: system::variable,
+        own_ports,
+        can_close_ports: can_close_ports(),
+    }
 }
 
 /// The port of a server without accounts. It is closed to programs, because every client may approve calls.

@@ -21,6 +21,7 @@ mod readiness;
 mod secret_files;
 mod self_test;
 mod service_manager;
+mod shared_dir;
 mod signals;
 mod socket_activation;
 mod start;

@@ -1,8 +1,9 @@
-//! Removes the directories of projects that a crash left behind.
+//! Removes the directories of projects that a crash left behind: at the start, or, where nodes share the
+//! directories, again and again by one of them.
 
 use crate::domain::project::Project;
 use crate::domain::workspace::Workspace;
-use crate::ports::{Projects, Workspaces};
+use crate::ports::{LockMode, Projects, SharedFiles, SharedLock, SharedLockKind, Workspaces};
 use std::sync::Arc;
 
 /// Removes the directories of deleted projects on its own thread, if a crash or a failure kept them. Reads
@@ -28,6 +29,31 @@ pub(super) fn remove_leftovers(
     };
     // Not joined: the next start removes the remaining directories.
     std::thread::Builder::new().name("project-cleanup".to_owned()).spawn(cleanup).map(drop)
+}
+
+/// Removes those that no node works on now.
+pub(super) fn remove_unclaimed(
+    projects: &dyn Projects,
+    workspaces: &dyn Workspaces,
+    shared: &dyn SharedFiles,
+) {
+    let pending = match projects.pending_removals() {
+        Ok(pending) => pending,
+        Err(error) => {
+            return tracing::warn!(%error, "cannot list directories of removed projects; trying again later");
+        }
+    };
+    for project in pending {
+        let key = project.id.to_string();
+        let lock = SharedLock::of(SharedLockKind::ProjectDirectory, &key, LockMode::Exclusive);
+        let Ok(Some(_lock)) = shared.try_lock(lock) else { continue };
+        // Before the lock its node may have published the project, or recorded the removal: then another
+        // project may have the directory.
+        let pending = projects.pending_removals();
+        if pending.is_ok_and(|pending| pending.iter().any(|other| other.id == project.id)) {
+            remove(projects, workspaces, project);
+        }
+    }
 }
 
 fn remove(projects: &dyn Projects, workspaces: &dyn Workspaces, project: Project) {

@@ -10,6 +10,7 @@ use super::mcp::McpProbe;
 use super::readiness::{DiskProbe, NodeProbe, StoreProbe};
 use super::secret_files::PendingSecrets;
 use super::self_test::{LevelStates, SandboxSelfTest, SelfTestListener};
+use super::shared_dir::{FilesProbe, SharedDir};
 use super::signals::StopSignals;
 use super::socket_activation::{self, InheritedSocket};
 use super::status::StatusSources;
@@ -34,7 +35,7 @@ use crate::mcp::McpServers;
 use crate::metrics::{Metrics, Scrape, ServerInfo};
 use crate::ports::{
     Audit, Clock, Contents, Entropy, KernelTables, Meter, Model, NodeStore, ReadinessProbe, SecretDigest,
-    Workspaces,
+    SharedFiles, Workspaces,
 };
 use crate::store::{DAMAGED_EXIT, WriterLossCause};
 use crate::tools::BashRules;
@@ -73,16 +74,14 @@ impl App {
         let addresses = webhooks::policy(config)?;
         let store = open_measured_store(config, &clock, &meter)?;
         let secrets = PendingSecrets::start(config, &entropy)?;
-        let workspaces: Arc<dyn Workspaces> = Arc::new(workspace_files::host_files(config, &clock));
-        let files = Arc::new(StoreWorkspaceFiles::new(config, &store, &workspaces));
-        let contents = data_dir::open_contents(config, &store);
-        let model = loaded_model(router, &store, &contents);
+        let files = FileParts::open(config, &store, &clock, &*entropy);
+        let model = loaded_model(router, &store, &files.contents);
         let audit = audit::open(config, &store)?;
         let runtime = start_runtime()?;
         let signals = StopSignals::listen(&runtime).map_err(AppError::Runtime)?;
         let listener = listen(&runtime, &config.listen, inherited)?;
         let bound = listener.bound().clone();
-        let mcp = mcp::start(config, &bound, mcp::ports(config, &sandbox, &clock), &meter, &files)?;
+        let mcp = mcp::start(config, &bound, mcp::ports(config, &sandbox, &clock), &meter, &files.tools)?;
         let tool_dependencies = ExecutorDependencies {
             sandbox: &sandbox,
             bash,
@@ -90,28 +89,27 @@ impl App {
             model: &model,
             clock: &clock,
             entropy: &entropy,
-            files: &files,
+            files: &files.tools,
             audit: &audit,
             mcp: mcp.as_ref(),
             meter: &meter,
         };
         let tools = tools::server_executor(config, tool_dependencies)?;
-        let cleaner = start_cleaner(config, &store, (&workspaces, &contents, &files), &clock)
-            .map_err(AppError::Runtime)?;
+        let cleaner = start_cleaner(config, &store, &files, &clock).map_err(AppError::Runtime)?;
         let ports =
             EnginePorts { store: Arc::<dyn NodeStore>::clone(&store), model, tools, clock, entropy, meter };
         let self_test = SandboxSelfTest::prepare(&sandbox, on_report).map_err(AppError::Runtime)?;
         let pool = WorkerPool::spawn(worker_threads(config), &ports, &engine_limits(config))?;
         let detector = pool.stall_detector(config.limits.stuck_job_s);
         let scheduler = start_scheduler(&store, &ports, detector).map_err(AppError::Runtime)?;
-        let health = health_sources(&store, &pool, &self_test, mcp.as_ref());
+        let health = health_sources(&store, &pool, &self_test, mcp.as_ref(), files.shared.as_ref());
         let (stages, shutdown) = ShutdownSender::new();
         let (control, control_key) =
             write_control_file(config, &bound, &*ports.entropy).map_err(AppError::Control)?;
         let first_invite = first_invite::of(&*store, &ports, &bound).map_err(AppError::FirstInvite)?;
         let webhooks = webhooks::start(config, &ports, &store, addresses.clone(), secrets.webhook)?;
         let keys = (secrets.session_key.wait_shared(&*store).map_err(AppError::SessionKey)?, control_key);
-        let http = HttpParts { health, addresses, workspaces, contents, audit, keys, metrics, sandbox };
+        let http = HttpParts { health, addresses, files, audit, keys, metrics, sandbox };
         let dependencies = http_dependencies(config, &ports, &store, http, bound.is_public());
         let serving = runtime.spawn(serve(listener, Arc::new(dependencies), shutdown));
         Ok(Self {
@@ -175,21 +173,50 @@ fn loaded_model(router: Router, store: &Arc<dyn NodeStore>, contents: &Arc<dyn C
     Arc::new(ImageLoader::new(Arc::new(router), Arc::clone(contents)))
 }
 
+/// The files of users: those of projects and jobs, and uploads.
+struct FileParts {
+    /// The directory that nodes share, if there are several.
+    shared: Option<Arc<SharedDir>>,
+    workspaces: Arc<dyn Workspaces>,
+    /// The workspaces as tools use them.
+    tools: Arc<StoreWorkspaceFiles>,
+    contents: Arc<dyn Contents>,
+}
+
+impl FileParts {
+    fn open(
+        config: &Config,
+        store: &Arc<dyn NodeStore>,
+        clock: &Arc<dyn Clock>,
+        entropy: &dyn Entropy,
+    ) -> Self {
+        let shared = SharedDir::open(config, store, clock, entropy);
+        let host_files = workspace_files::host_files(config, clock, shared.as_ref());
+        let workspaces: Arc<dyn Workspaces> = Arc::new(host_files);
+        let tools = Arc::new(StoreWorkspaceFiles::new(config, store, &workspaces, clock));
+        let contents = data_dir::open_contents(config, store, shared.as_ref());
+        Self { shared, workspaces, tools, contents }
+    }
+}
+
 /// Removes the directories of deleted projects and jobs and the contents of deleted files, now and from then
 /// on.
 fn start_cleaner(
     config: &Config,
     store: &Arc<dyn NodeStore>,
-    (workspaces, contents, files): (&Arc<dyn Workspaces>, &Arc<dyn Contents>, &StoreWorkspaceFiles),
+    FileParts { shared, workspaces, tools, contents }: &FileParts,
     clock: &Arc<dyn Clock>,
 ) -> std::io::Result<JobDirectoryCleaner> {
-    project_cleanup::remove_leftovers(Arc::<dyn NodeStore>::clone(store), Arc::clone(workspaces))?;
+    if shared.is_none() {
+        project_cleanup::remove_leftovers(Arc::<dyn NodeStore>::clone(store), Arc::clone(workspaces))?;
+    }
     let ports = CleanerPorts {
         store: Arc::clone(store),
         workspaces: Arc::clone(workspaces),
         contents: Arc::clone(contents),
-        usages: Arc::clone(files.usages()),
+        usages: Arc::clone(tools.usages()),
         clock: Arc::clone(clock),
+        shared: shared.clone().map(|shared| -> Arc<dyn SharedFiles> { shared }),
     };
     JobDirectoryCleaner::start(ports, config.retention.job_files)
 }
@@ -278,8 +305,7 @@ fn listen(
 struct HttpParts {
     health: HealthSources,
     addresses: AddressPolicy,
-    workspaces: Arc<dyn Workspaces>,
-    contents: Arc<dyn Contents>,
+    files: FileParts,
     audit: Arc<dyn Audit>,
     /// Of sessions, and of the control file.
     keys: (Vec<u8>, SecretDigest),
@@ -311,6 +337,7 @@ fn health_sources(
     pool: &WorkerPool,
     self_test: &SandboxSelfTest,
     mcp: Option<&Arc<McpServers>>,
+    shared: Option<&Arc<SharedDir>>,
 ) -> HealthSources {
     // A file has one node.
     let node = store.node_state().map(|_| NodeProbe(Arc::clone(store)));
@@ -320,6 +347,8 @@ fn health_sources(
         vec![Box::new(store), Box::new(disk), Box::new(pool.probe())];
     probes.extend(node.map(|node| -> Box<dyn ReadinessProbe> { Box::new(node) }));
     probes.extend(self_test.probes());
+    probes
+        .extend(shared.map(|shared| -> Box<dyn ReadinessProbe> { Box::new(FilesProbe(Arc::clone(shared))) }));
     probes.extend(mcp.map(|mcp| -> Box<dyn ReadinessProbe> { Box::new(McpProbe(Arc::clone(mcp))) }));
     HealthSources { probes, levels: self_test.level_states(), mcp: mcp.cloned() }
 }
@@ -331,7 +360,8 @@ fn http_dependencies(
     http: HttpParts,
     is_public: bool,
 ) -> AppDependencies {
-    let HttpParts { health, addresses, workspaces, contents, audit, keys, metrics, sandbox } = http;
+    let HttpParts { health, addresses, files, audit, keys, metrics, sandbox } = http;
+    let FileParts { workspaces, contents, .. } = files;
     let (session_key, control_key) = keys;
     let status = StatusSources {
         metrics: Arc::clone(&metrics),

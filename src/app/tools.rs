@@ -2,6 +2,7 @@
 
 use super::catalogue::ServerCatalogues;
 use super::error::AppError;
+use super::shared_dir::SharedDir;
 use super::{audit, job_services, secret_files, system, workspace_files};
 use crate::config::Config;
 use crate::domain::limits::Limits;
@@ -34,8 +35,10 @@ pub fn local_tools(
     let sandbox = Arc::new(sandbox(config)?);
     let bash = BashRules::new(&config.bash, system::variable)?;
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
-    let workspaces: Arc<dyn Workspaces> = Arc::new(workspace_files::host_files(config, clock));
-    let files = Arc::new(StoreWorkspaceFiles::new(config, store, &workspaces));
+    let shared = SharedDir::open(config, store, clock, &*entropy);
+    let host_files = workspace_files::host_files(config, clock, shared.as_ref());
+    let workspaces: Arc<dyn Workspaces> = Arc::new(host_files);
+    let files = Arc::new(StoreWorkspaceFiles::new(config, store, &workspaces, clock));
     let meter: Arc<dyn Meter> = Arc::new(NoopMeter);
     let dependencies = ExecutorDependencies {
         sandbox: &sandbox,

@@ -3,6 +3,7 @@
 
 use super::job_usages::JobUsages;
 use super::project_limit::ProjectDirectoryLimit;
+use super::shared_dir::SharedDir;
 use crate::config::Config;
 use crate::domain::id::JobId;
 use crate::domain::project::{OWN_NAME, Project};
@@ -21,10 +22,19 @@ use std::sync::Arc;
 /// Characters of a path in an error.
 const SHOWN_CHARS: usize = 200;
 
-/// The files of projects below `workspace_root`, and those of jobs below the data directory.
-pub(super) fn host_files(config: &Config, clock: &Arc<dyn Clock>) -> HostFiles {
-    HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(clock))
-        .with_job_root(config.data_dir.clone())
+/// The files of projects below `workspace_root`, and those of jobs below the data directory or the one that
+/// nodes share.
+pub(super) fn host_files(
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    shared: Option<&Arc<SharedDir>>,
+) -> HostFiles {
+    let files = HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(clock))
+        .with_job_root(config.files_dir().to_owned());
+    match shared {
+        Some(shared) => files.shared_by_nodes(Arc::<SharedDir>::clone(shared)),
+        None => files,
+    }
 }
 
 #[derive(Clone)]
@@ -42,14 +52,23 @@ pub(super) struct StoreWorkspaceFiles {
 
 impl StoreWorkspaceFiles {
     /// Uses the same `Workspaces` as HTTP, so that writers wait for each other.
-    pub(super) fn new(config: &Config, store: &Arc<dyn NodeStore>, workspaces: &Arc<dyn Workspaces>) -> Self {
+    pub(super) fn new(
+        config: &Config,
+        store: &Arc<dyn NodeStore>,
+        workspaces: &Arc<dyn Workspaces>,
+        clock: &Arc<dyn Clock>,
+    ) -> Self {
         let limits = &config.limits;
+        let usages = JobUsages::new(limits, workspaces);
+        // Other nodes change the directories of a user's jobs, too.
+        let has_nodes = config.store.url.is_some();
+        let usages = if has_nodes { usages.counted_again(Arc::clone(clock)) } else { usages };
         Self {
             jobs: Arc::<dyn NodeStore>::clone(store),
             projects: Arc::<dyn NodeStore>::clone(store),
             users: Arc::<dyn NodeStore>::clone(store),
             workspaces: Arc::clone(workspaces),
-            usages: Arc::new(JobUsages::new(limits, workspaces)),
+            usages: Arc::new(usages),
             project_limits: StorageAllowance {
                 bytes: limits.project_bytes,
                 entries: limits.project_entries,

@@ -14,6 +14,7 @@ mod original_keys;
 mod pasted_block;
 mod private_paths;
 mod ranges;
+mod shared_dir;
 mod sources;
 mod validate;
 

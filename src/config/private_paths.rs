@@ -17,6 +17,7 @@ impl ConfigProblems {
         let mut private = vec![
             ("data_dir".to_owned(), data_dir),
             ("workspace_root".to_owned(), keys.workspace_root.as_deref()),
+            ("store.shared_dir".to_owned(), keys.store.shared_dir.as_deref()),
             ("code_execution.scratch_dir".to_owned(), Some(keys.code_execution.scratch_dir.as_path())),
             ("--config".to_owned(), file),
         ];

@@ -73,6 +73,12 @@ impl Config {
         serde_norway::to_string(self).unwrap_or_else(|error| format!("# cannot be shown: {error}\n"))
     }
 
+    /// The directory of files that belong to the store's users: the one that nodes share, else the data
+    /// directory.
+    pub fn files_dir(&self) -> &Path {
+        self.store.shared_dir.as_deref().unwrap_or(&self.data_dir)
+    }
+
     /// How users share the workers; `None` with one user.
     pub fn worker_share(&self) -> Option<FairShare> {
         self.share(self.workers)
@@ -120,11 +126,13 @@ impl Config {
         problems.web(&keys);
         problems.mcp_servers(&keys.mcp_servers, keys.auth_mode);
         problems.numbers(&keys);
+        problems.shared_dir(&keys);
         problems.private_paths(&keys, data_dir.as_deref(), file.as_deref());
         match (listen, data_dir, default_model) {
             (Some(listen), Some(data_dir), Some(default_model)) if problems.0.is_empty() => {
+                let files_dir = keys.store.shared_dir.as_ref().unwrap_or(&data_dir);
                 let workspace_root =
-                    keys.workspace_root.take().unwrap_or_else(|| data_dir.join("workspaces"));
+                    keys.workspace_root.take().unwrap_or_else(|| files_dir.join("workspaces"));
                 keys.listen = listen.to_string();
                 keys.data_dir = Some(data_dir.clone());
                 keys.workspace_root = Some(workspace_root.clone());

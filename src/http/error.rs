@@ -230,6 +230,9 @@ impl ApiError {
 pub(crate) const DAMAGED_DATA: &str = "a stored record that this request needs is damaged; its operator can stop the \
      server, run 'nanoclaw check' and restore a backup (the server's log names the record)";
 
+/// The node does not see the files that the nodes share; another node may.
+const FILES_UNAVAILABLE: (StatusCode, &str) = (StatusCode::SERVICE_UNAVAILABLE, "files_unavailable");
+
 const INTERNAL: (StatusCode, &str) = (StatusCode::INTERNAL_SERVER_ERROR, "internal");
 
 fn store_class(error: &StoreError) -> (StatusCode, &'static str) {
@@ -237,6 +240,7 @@ fn store_class(error: &StoreError) -> (StatusCode, &'static str) {
         StoreError::Busy => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
         StoreError::Recovering => (StatusCode::SERVICE_UNAVAILABLE, "recovering"),
         StoreError::Unreachable => (StatusCode::SERVICE_UNAVAILABLE, "database_unreachable"),
+        StoreError::FilesUnavailable(_) => FILES_UNAVAILABLE,
         StoreError::NoBackup => (StatusCode::NOT_IMPLEMENTED, "no_backup"),
         StoreError::Misplaced => (StatusCode::SERVICE_UNAVAILABLE, "store_moved"),
         StoreError::Closed => (StatusCode::SERVICE_UNAVAILABLE, "shutting_down"),
@@ -259,6 +263,7 @@ fn file_class(error: &FileError) -> (StatusCode, &'static str) {
         // The front end expects a 400 for a file that is too large.
         FileError::TooLarge(_) => (StatusCode::BAD_REQUEST, "file_too_large"),
         FileError::Quota(_) => (StatusCode::PAYLOAD_TOO_LARGE, "quota_exceeded"),
+        FileError::Unavailable(_) => FILES_UNAVAILABLE,
         FileError::Full => (StatusCode::INSUFFICIENT_STORAGE, "disk_full"),
         FileError::Io(_) => INTERNAL,
     }

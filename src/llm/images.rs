@@ -5,12 +5,14 @@ use crate::domain::message::Message;
 use crate::domain::user_parts::{self, UserPart};
 use crate::ports::{
     CancelToken, ChunkSink, Completion, Contents, ForwardOutcome, ForwardRequest, ForwardSink, Model,
-    ModelError, ModelHealth, ModelInfo, ModelRequest,
+    ModelError, ModelHealth, ModelInfo, ModelRequest, StoreError,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::sync::Arc;
 
+/// Delay of a job whose images this node does not see, milliseconds.
+const OTHER_NODE_MS: u64 = 5_000;
 /// What a model that sees no images reads in place of each.
 const NOTE: &str = "(The user sent an image here. You cannot see it.)";
 
@@ -46,7 +48,13 @@ impl ImageLoader {
     fn read(&self, image: &Image) -> Result<Arc<[u8]>, ModelError> {
         let failed = |reason: String| ModelError::Refused(format!("an image cannot be read: {reason}"));
         let read = self.contents.read(image.content, image.bytes);
-        let bytes = read.map_err(|error| failed(error.to_string()))?;
+        let bytes = read.map_err(|error| match error {
+            // The job goes back to the queue: another node may have the files.
+            StoreError::FilesUnavailable(message) => {
+                ModelError::Busy { message, retry_after_ms: OTHER_NODE_MS }
+            }
+            error => failed(error.to_string()),
+        })?;
         Ok(Arc::from(bytes.ok_or_else(|| failed("its content is gone".to_owned()))?))
     }
 }

@@ -37,6 +37,8 @@ const NO_NETWORK: &str = "the network: with auth_mode: single it could call this
 pub struct McpHost {
     /// The store and its keys; closed to servers, except for a directory of each below `mcp/`.
     pub data_dir: PathBuf,
+    /// The directory of files that nodes share, if there are several.
+    pub shared_dir: Option<PathBuf>,
     /// Reads a variable of this process.
     pub variable: fn(&str) -> Option<String>,
     /// TCP ports of this process at which every local client may do everything: closed to servers.
@@ -102,7 +104,11 @@ impl Launch {
         if options.sandbox == McpSandbox::Off {
             return Self::outside(spec, host);
         }
-        let paths = ProtectedPaths { data_dir: &host.data_dir, home: home.as_deref() };
+        let paths = ProtectedPaths {
+            data_dir: &host.data_dir,
+            shared_dir: host.shared_dir.as_deref(),
+            home: home.as_deref(),
+        };
         let grants = PathGrants::of(options, &spec.arguments, &paths);
         let mut launch = Self { spec, refused: grants.refused, reaches_own_ports: false };
         launch.spec.readable.extend(grants.readable);
@@ -260,7 +266,13 @@ mod tests {
     use super::*;
 
     fn host(variable: fn(&str) -> Option<String>) -> McpHost {
-        McpHost { data_dir: PathBuf::from("/data"), variable, own_ports: Vec::new(), can_close_ports: true }
+        McpHost {
+            data_dir: PathBuf::from("/data"),
+            shared_dir: None,
+            variable,
+            own_ports: Vec::new(),
+            can_close_ports: true,
+        }
     }
 
     fn launch(name: &str, yaml: &str) -> Launch {

@@ -30,6 +30,8 @@ const PROJECT_OPTIONS: [&str; 2] = ["--directory", "--project"];
 pub(super) struct ProtectedPaths<'a> {
     /// The store and its keys.
     pub(super) data_dir: &'a Path,
+    /// The files of all users that nodes share.
+    pub(super) shared_dir: Option<&'a Path>,
     /// The home directory of this process's user; it may be named by an argument only.
     pub(super) home: Option<&'a Path>,
 }
@@ -133,7 +135,11 @@ impl PathGrants {
 /// Why a path is not opened.
 fn refusal(path: &Path, paths: &ProtectedPaths<'_>) -> Option<String> {
     let shown = path.display();
-    let data_dir = paths.data_dir.canonicalize().unwrap_or_else(|_| paths.data_dir.to_owned());
+    let mut own = [Some(paths.data_dir), paths.shared_dir].into_iter().flatten();
+    let is_own = own.any(|dir| {
+        let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+        path.starts_with(&dir) || dir.starts_with(path)
+    });
     if path.parent().is_none() {
         return Some("the root directory is not opened; name a directory below it".to_owned());
     }
@@ -142,7 +148,7 @@ fn refusal(path: &Path, paths: &ProtectedPaths<'_>) -> Option<String> {
             "'{shown}' holds private directories of other programs and is not opened; name a directory below it"
         ));
     }
-    if path.starts_with(&data_dir) || data_dir.starts_with(path) {
+    if is_own {
         return Some(format!(
             "'{shown}' holds the data of this server and is not opened; name directories below or beside it"
         ));
@@ -213,7 +219,7 @@ mod tests {
             let options: McpServerOptions = serde_norway::from_str(&yaml).expect("YAML");
             let data_dir = self.root.join("home/me/.local/nanoclaw");
             let home = self.root.join("home/me");
-            let paths = ProtectedPaths { data_dir: &data_dir, home: Some(&home) };
+            let paths = ProtectedPaths { data_dir: &data_dir, shared_dir: None, home: Some(&home) };
             PathGrants::of(&options, &options.args, &paths)
         }
 

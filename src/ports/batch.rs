@@ -161,6 +161,11 @@ pub trait Batches: Send + Sync {
     fn batch(&self, user: UserId, batch: BatchId) -> Result<Option<Batch>, StoreError>;
     /// Batches of all users whose files with results are not written, open ones included.
     fn batches_without_files(&self) -> Result<Vec<(UserId, BatchId)>, StoreError>;
+    /// Those of them that have ended: the node that waited for the end may have died. A store with one node
+    /// returns none.
+    fn ended_batches_without_files(&self) -> Result<Vec<(UserId, BatchId)>, StoreError> {
+        Ok(Vec::new())
+    }
     /// A page of a user's batches before `before`, newest first.
     fn batches(&self, user: UserId, before: Option<BatchId>, limit: usize) -> Result<BatchPage, StoreError>;
     /// Ended lines in input order, among the `max` lines from number `from` on.

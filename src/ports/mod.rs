@@ -31,6 +31,7 @@ mod results;
 mod schedule;
 mod seen_files;
 mod semaphore;
+mod shared_files;
 mod status;
 mod store;
 mod store_error;
@@ -89,6 +90,7 @@ pub use schedule::{
 };
 pub use seen_files::{SeenFile, SeenFiles};
 pub use semaphore::{Semaphore, SemaphorePermit};
+pub use shared_files::{HeldLock, LockMode, SharedFiles, SharedLock, SharedLockKind, lock_slot};
 pub use status::{
     McpServerInfo, McpServerState, ModelCalls, Percentiles, SandboxLevelInfo, SandboxLevelState,
     ServerFigures, ServerStatus, UserJobCounts,

@@ -20,6 +20,9 @@ pub enum StoreError {
     /// The store is a database, which has its own backups (HTTP: 501).
     #[error("the store is a database: back it up with its own tools, for example pg_dump")]
     NoBackup,
+    /// This node may not use the contents of files now (HTTP: 503).
+    #[error("{0}")]
+    FilesUnavailable(String),
     /// The disk is full.
     #[error("the disk is full; running jobs may finish, new ones are refused")]
     Full,

@@ -1,6 +1,7 @@
 //! Files of workspaces: those of a project, or of a job without one. Every path stays below its workspace: no
 //! link is followed out of it. All calls block.
 
+use super::shared_files::HeldLock;
 use super::store_error::StoreError;
 use crate::domain::file_version::{FileCondition, FileVersion};
 use crate::domain::id::UserId;
@@ -48,6 +49,9 @@ pub enum FileError {
     /// The quota of the project or its owner is used up.
     #[error("{0}")]
     Quota(String),
+    /// This node may not use its files now.
+    #[error("{0}")]
+    Unavailable(String),
     /// The disk is full.
     #[error("the disk is full")]
     Full,
@@ -220,6 +224,13 @@ pub trait Upload: Send {
 pub trait Workspaces: Send + Sync {
     /// Creates the directory, unless it exists.
     fn make(&self, workspace: &Workspace) -> Result<(), FileError>;
+    /// Whether several nodes share the files.
+    fn are_shared(&self) -> bool;
+    /// Fails while this node may not use its files.
+    fn check_access(&self) -> Result<(), FileError>;
+    /// Protects a project's directory that is created or removed here: no other node takes it for a leftover
+    /// of a crash as long as the returned value lives.
+    fn claim(&self, workspace: &Workspace) -> Result<HeldLock, FileError>;
     /// Deletes the directory with its content; succeeds when it does not exist.
     fn remove(&self, workspace: &Workspace) -> Result<(), FileError>;
     /// Absolute path on the host.
@@ -244,7 +255,7 @@ pub trait Workspaces: Send + Sync {
     ) -> Result<u64, FileError> {
         self.write_if(workspace, (path, &FileCondition::Always), text, allowance)
     }
-    /// The same if the condition holds, else [`FileError::Changed`]. Changes of this server to one workspace
+    /// The same if the condition holds, else [`FileError::Changed`]. Changes of all nodes to one workspace
     /// wait for each other.
     fn write_if(
         &self,
@@ -292,8 +303,8 @@ pub trait Workspaces: Send + Sync {
         bytes: &[u8],
         allowance: StorageAllowance,
     ) -> Result<WrittenFile, FileError>;
-    /// Replaces a file's content atomically; `None` when the change left the file unchanged. Changes of this
-    /// server to one file wait for each other.
+    /// Replaces a file's content atomically; `None` when the change left the file unchanged. Changes of all
+    /// nodes to one file wait for each other.
     fn revise(
         &self,
         workspace: &Workspace,

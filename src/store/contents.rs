@@ -1,29 +1,33 @@
 //! Contents of uploaded files in a directory: one file for each, named by its SHA-256. A content gets its
 //! name when it is complete and flushed. It is removed when no row of the store names it.
 //!
-//! A pin protects a content between its name and its row. Whoever removes contents holds the lock of all
-//! pins meanwhile, and asks the store behind all queued writes.
+//! A pin protects a content between its name and its row. A removal holds the locks of the pins meanwhile,
+//! and asks the store behind all queued writes. Nodes may share the directory.
 
 use crate::domain::stored_file::ContentDigest;
-use crate::ports::{Contents, IncomingContent, PinnedContent, StoreError, StoredFiles};
+use crate::ports::{Contents, IncomingContent, PinnedContent, SharedFiles, StoreError, StoredFiles};
 use crate::store::atomic_file::{AtomicFile, sync_directory_of};
+use crate::store::content_pins::ContentPins;
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Name prefix of unfinished contents.
 const INCOMING_PREFIX: &str = "incoming-";
 /// Contents that a sweep asks for at once.
 const SWEEP_CONTENTS: usize = 256;
+/// Age after which nodes that share the directory remove an unfinished content.
+const LEFTOVER: Duration = Duration::from_secs(3_600);
 /// Bytes that a check reads at once.
 const CHECK_BYTES: usize = 256 * 1024;
 
-/// The directory. Only the server that holds the store may use it.
+/// The directory. Only the server that holds the store may use it, or the nodes that share the store.
 pub struct ContentDirectory {
     shared: Arc<SharedDirectory>,
     files: Arc<dyn StoredFiles>,
@@ -32,16 +36,24 @@ pub struct ContentDirectory {
 
 struct SharedDirectory {
     path: PathBuf,
-    /// Contents that are about to get a row, and how many.
-    pins: Mutex<HashMap<ContentDigest, usize>>,
+    pins: Arc<ContentPins>,
+    /// What the nodes share, if there are several.
+    nodes: Option<Arc<dyn SharedFiles>>,
 }
 
 impl ContentDirectory {
     /// Contents in this directory, which is created on first use. Removes what an earlier process has not
     /// finished.
     pub fn open(path: &Path, files: Arc<dyn StoredFiles>) -> Self {
-        let shared = Arc::new(SharedDirectory { path: path.to_owned(), pins: Mutex::default() });
-        shared.remove_incoming();
+        let shared = Arc::new(SharedDirectory { path: path.to_owned(), pins: Arc::default(), nodes: None });
+        shared.remove_incoming(|_| true);
+        Self { shared, files, next: AtomicU64::new(0) }
+    }
+
+    /// Contents in a directory that nodes share. What another node has not finished stays for an hour.
+    pub fn open_shared(path: &Path, files: Arc<dyn StoredFiles>, nodes: Arc<dyn SharedFiles>) -> Self {
+        let pins = Arc::new(ContentPins::of_nodes(Arc::clone(&nodes)));
+        let shared = Arc::new(SharedDirectory { path: path.to_owned(), pins, nodes: Some(nodes) });
         Self { shared, files, next: AtomicU64::new(0) }
     }
 
@@ -61,19 +73,38 @@ impl ContentDirectory {
 
     /// Removes those of these contents that nothing needs.
     fn remove_all_unused(&self, contents: Vec<ContentDigest>) -> Result<(), StoreError> {
-        let pins = self.shared.lock();
-        let free: Vec<ContentDigest> =
-            contents.into_iter().filter(|content| !pins.contains_key(content)).collect();
-        if free.is_empty() {
+        self.shared.check()?;
+        self.shared.pins.with_free(contents, |free| {
+            for content in self.files.unused_contents(free).wait()? {
+                match fs::remove_file(self.shared.file(content)) {
+                    Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+                    _ => {}
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// The path of a new unfinished content.
+    fn incoming(&self) -> PathBuf {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let name = match &self.shared.nodes {
+            Some(nodes) => format!("{INCOMING_PREFIX}{}-{number}", nodes.process_tag()),
+            None => format!("{INCOMING_PREFIX}{number}"),
+        };
+        self.shared.path.join(name)
+    }
+
+    /// Removes what other nodes have begun long ago, by the time of the file system: their clocks may differ.
+    fn remove_old_incoming(&self) -> Result<(), StoreError> {
+        if !self.shared.path.is_dir() {
             return Ok(());
         }
-        for content in self.files.unused_contents(free).wait()? {
-            match fs::remove_file(self.shared.file(content)) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
-                _ => {}
-            }
-        }
-        drop(pins);
+        let now = AtomicFile::begin(&self.incoming())?.file().metadata()?.modified()?;
+        self.shared.remove_incoming(|path| {
+            let changed = fs::metadata(path).and_then(|found| found.modified());
+            changed.is_ok_and(|changed| now.duration_since(changed).is_ok_and(|age| age > LEFTOVER))
+        });
         Ok(())
     }
 }
@@ -91,8 +122,9 @@ fn digest_of(path: &Path) -> io::Result<(ContentDigest, u64)> {
 }
 
 impl SharedDirectory {
-    fn lock(&self) -> MutexGuard<'_, HashMap<ContentDigest, usize>> {
-        self.pins.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Fails while this node may not use the directory.
+    fn check(&self) -> Result<(), StoreError> {
+        self.nodes.as_ref().map_or(Ok(()), |nodes| nodes.check().map_err(StoreError::FilesUnavailable))
     }
 
     fn file(&self, content: ContentDigest) -> PathBuf {
@@ -120,39 +152,18 @@ impl SharedDirectory {
         entries.filter_map(|entry| name(entry).transpose()).collect()
     }
 
-    fn remove_incoming(&self) {
+    fn remove_incoming(&self, is_left: impl Fn(&Path) -> bool) {
         let names = match self.names() {
             Ok(names) => names,
             Err(error) => return tracing::warn!(%error, "cannot list the contents of files"),
         };
         for name in names.iter().filter(|name| name.starts_with(INCOMING_PREFIX)) {
-            if let Err(error) = fs::remove_file(self.path.join(name)) {
-                tracing::warn!(%error, name, "an unfinished upload stays");
+            let path = self.path.join(name);
+            if !is_left(&path) {
+                continue;
             }
-        }
-    }
-
-    fn pin(self: &Arc<Self>, content: ContentDigest) -> ContentPin {
-        let mut pins = self.lock();
-        let count = pins.entry(content).or_default();
-        *count = count.saturating_add(1);
-        ContentPin { shared: Arc::clone(self), content }
-    }
-}
-
-/// Protects a content from removal.
-struct ContentPin {
-    shared: Arc<SharedDirectory>,
-    content: ContentDigest,
-}
-
-impl Drop for ContentPin {
-    fn drop(&mut self) {
-        let mut pins = self.shared.lock();
-        if let Some(count) = pins.get_mut(&self.content) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                pins.remove(&self.content);
+            if let Err(error) = fs::remove_file(path) {
+                tracing::warn!(%error, name, "an unfinished upload stays");
             }
         }
     }
@@ -160,10 +171,9 @@ impl Drop for ContentPin {
 
 impl Contents for ContentDirectory {
     fn begin(&self) -> Result<Box<dyn IncomingContent>, StoreError> {
+        self.shared.check()?;
         self.shared.provide()?;
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let name = self.shared.path.join(format!("{INCOMING_PREFIX}{number}"));
-        let draft = AtomicFile::begin(&name)?;
+        let draft = AtomicFile::begin(&self.incoming())?;
         Ok(Box::new(ContentDraft {
             shared: Arc::clone(&self.shared),
             draft,
@@ -173,6 +183,7 @@ impl Contents for ContentDirectory {
     }
 
     fn open(&self, content: ContentDigest) -> Result<Option<File>, StoreError> {
+        self.shared.check()?;
         match File::open(self.shared.file(content)) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             opened => Ok(Some(opened?)),
@@ -180,8 +191,9 @@ impl Contents for ContentDirectory {
     }
 
     fn pin(&self, content: ContentDigest) -> Result<Option<PinnedContent>, StoreError> {
-        // Before the look: a removal holds the lock of all pins.
-        let pin = self.shared.pin(content);
+        self.shared.check()?;
+        // Before the look: a removal holds the locks of the pins.
+        let pin = self.shared.pins.pin(content)?;
         let Some(file) = self.open(content)? else { return Ok(None) };
         let bytes = file.metadata()?.len();
         Ok(Some(PinnedContent { digest: content, bytes, pin: Box::new(pin) }))
@@ -194,6 +206,10 @@ impl Contents for ContentDirectory {
     }
 
     fn sweep(&self) -> Result<(), StoreError> {
+        self.shared.check()?;
+        if self.shared.nodes.is_some() {
+            self.remove_old_incoming()?;
+        }
         let names = self.shared.names()?;
         let contents: Vec<ContentDigest> = names.iter().filter_map(|name| name.parse().ok()).collect();
         contents.chunks(SWEEP_CONTENTS).try_for_each(|some| self.remove_all_unused(some.to_vec()))
@@ -220,7 +236,7 @@ impl IncomingContent for ContentDraft {
         let Self { shared, draft, digest, bytes } = *self;
         let digest = ContentDigest::from_bytes(digest.finalize().into());
         // Before the name: a sweep removes names without a pin.
-        let pin = shared.pin(digest);
+        let pin = shared.pins.pin(digest)?;
         // Replaces the same content, which a fault of the disk may have damaged.
         draft.finish_as(&shared.file(digest))?;
         Ok(PinnedContent { digest, bytes, pin: Box::new(pin) })

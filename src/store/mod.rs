@@ -4,6 +4,7 @@
 mod atomic_file;
 mod change_watches;
 mod commit_metrics;
+mod content_pins;
 mod contents;
 mod damage_panic;
 mod delivery_notify;

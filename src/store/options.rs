@@ -4,6 +4,7 @@ use super::retention_age::RetentionAge;
 use crate::domain::fair_share::FairShare;
 use crate::domain::secret::Secret;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// Options of the store's writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +17,9 @@ pub struct StoreOptions {
     /// A node that has not renewed its lease in the database for so long loses its jobs to the others,
     /// seconds.
     pub lease_s: u64,
+    /// Directory of projects, uploads and directories of jobs, the same one on all nodes; `None`: nodes
+    /// refuse them.
+    pub shared_dir: Option<PathBuf>,
     /// Maximum connections of this node to the database.
     pub connections: usize,
     /// Memory for pages of the file, bytes.
@@ -76,6 +80,7 @@ impl Default for StoreOptions {
             url: None,
             node_name: None,
             lease_s: 15,
+            shared_dir: None,
             connections: 8,
             cache_bytes: 16 * 1024 * 1024,
             linger_ms: 25,

@@ -5,7 +5,7 @@
 
 use super::errors::file_error;
 use crate::ports::FileError;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use rustix::path::Arg;
 use std::fs::File;
@@ -111,6 +111,41 @@ pub(super) fn unlock<P: Arg + Copy>(at: impl AsFd, name: P) -> rustix::io::Resul
     let descriptor = open(at, name, OFlags::PATH | OFlags::DIRECTORY)?;
     // The descriptor refers to this directory, even if the name now refers to another file.
     rustix::fs::chmod(own_path(&descriptor), DIRECTORY_MODE)
+}
+
+/// Moves an entry to a name that does not exist; fails with `EXIST` if it does.
+pub(super) fn rename_new<P: Arg + Copy, T: Arg + Copy>(
+    (from, name): (impl AsFd, P),
+    (to, target): (impl AsFd, T),
+) -> rustix::io::Result<()> {
+    let (from, to) = (from.as_fd(), to.as_fd());
+    match rustix::fs::renameat_with(from, name, to, target, RenameFlags::NOREPLACE) {
+        // Network file systems cannot. A directory that is moved into itself fails again.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => rename_checked((from, name), (to, target)),
+        other => other,
+    }
+}
+
+/// The same in two steps. Between them another program may make a directory of this name, which stays unless
+/// it is empty.
+pub(super) fn rename_checked<P: Arg + Copy, T: Arg + Copy>(
+    (from, name): (impl AsFd, P),
+    (to, target): (impl AsFd, T),
+) -> rustix::io::Result<()> {
+    let (from, to) = (from.as_fd(), to.as_fd());
+    if kind(&stat_at(from, name)?) == FileType::RegularFile {
+        match rustix::fs::linkat(from, name, to, target, AtFlags::empty()) {
+            Ok(()) => return rustix::fs::unlinkat(from, name, AtFlags::empty()),
+            // No hard links here.
+            Err(Errno::PERM | Errno::NOTSUP | Errno::MLINK) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    match stat_at(to, target) {
+        Err(Errno::NOENT) => rustix::fs::renameat(from, name, to, target),
+        Ok(_) => Err(Errno::EXIST),
+        Err(error) => Err(error),
+    }
 }
 
 /// A path of the descriptor, for calls that take no descriptor.

@@ -27,15 +27,18 @@ use crate::domain::id::UserId;
 use crate::domain::limits::Limits;
 use crate::domain::workspace::{Workspace, WorkspaceId};
 use crate::ports::{
-    Clock, DirectoryListing, FileChange, FileError, FileKind, GlobQuery, SearchQuery, SearchResults,
-    StorageAllowance, StorageScope, StorageUsage, TreeStats, Upload, Workspaces, WrittenFile,
+    Clock, DirectoryListing, FileChange, FileError, FileKind, GlobQuery, HeldLock, LockMode, SearchQuery,
+    SearchResults, SharedFiles, SharedLock, SharedLockKind, StorageAllowance, StorageScope, StorageUsage,
+    TreeStats, Upload, Workspaces, WrittenFile,
 };
-use beneath::{kind, make_and_open, open_directory, provide_directory, stat_at, sync_names, unlock};
+use beneath::{
+    kind, make_and_open, open_directory, provide_directory, rename_new, stat_at, sync_names, unlock,
+};
 use errors::{file_error, io_error};
 use locks::WorkspaceLocks;
 use matches::Deadline;
 use paths::WorkspacePath;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use search::SearchLimits;
 use staging::{StagingDirectory, StagingNames};
@@ -57,7 +60,8 @@ pub struct HostFiles {
     clock: Arc<dyn Clock>,
     names: Arc<StagingNames>,
     usages: WorkspaceUsages,
-    locks: WorkspaceLocks,
+    locks: Arc<WorkspaceLocks>,
+    shared: Option<Arc<dyn SharedFiles>>,
     file_bytes: u64,
     project_entries: u64,
     counted_entries: u64,
@@ -74,7 +78,8 @@ impl HostFiles {
             names: Arc::new(StagingNames::new(clock.now_ms())),
             clock,
             usages: WorkspaceUsages::default(),
-            locks: WorkspaceLocks::default(),
+            locks: Arc::default(),
+            shared: None,
             file_bytes: limits.file_bytes,
             project_entries: limits.project_entries,
             counted_entries: limits.project_entries.max(limits.job_entries).saturating_mul(COUNTED_TIMES),
@@ -90,6 +95,17 @@ impl HostFiles {
         Self { job_root, ..self }
     }
 
+    /// Shares the files with other nodes.
+    #[must_use]
+    pub fn shared_by_nodes(self, shared: Arc<dyn SharedFiles>) -> Self {
+        Self {
+            names: Arc::new(StagingNames::of_process(shared.process_tag())),
+            locks: Arc::new(WorkspaceLocks::of_nodes(Arc::clone(&shared))),
+            shared: Some(shared),
+            ..self
+        }
+    }
+
     fn root_of(&self, workspace: &Workspace) -> &Path {
         match workspace.id {
             WorkspaceId::Project(_) => &self.root,
@@ -98,6 +114,7 @@ impl HostFiles {
     }
 
     fn open_root(&self, workspace: &Workspace) -> Result<OwnedFd, FileError> {
+        self.check_access()?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         rustix::fs::open(self.root_of(workspace), flags, Mode::empty()).map_err(|e| file_error(e, "."))
     }
@@ -121,7 +138,7 @@ impl HostFiles {
     fn staging(&self, workspace: &Workspace) -> Result<Arc<StagingDirectory>, FileError> {
         let staging = StagingDirectory::open(&self.open_user(workspace)?, &self.names)
             .map_err(|error| file_error(error, "."))?;
-        staging.sweep(self.clock.now_ms());
+        staging.sweep(self.shared.is_none().then(|| self.clock.now_ms() / 1_000));
         Ok(staging)
     }
 
@@ -203,10 +220,27 @@ fn into_itself() -> FileError {
 impl Workspaces for HostFiles {
     fn make(&self, workspace: &Workspace) -> Result<(), FileError> {
         let fail = |error| file_error(error, ".");
+        self.check_access()?;
         make_root(self.root_of(workspace)).map_err(|error| io_error(&error, "."))?;
         let parents = workspace.parent();
         let user = parents.split('/').try_fold(self.open_root(workspace)?, make_and_open).map_err(fail)?;
         make_and_open(user, directory(workspace)?).map(drop).map_err(fail)
+    }
+
+    fn are_shared(&self) -> bool {
+        self.shared.is_some()
+    }
+
+    fn check_access(&self) -> Result<(), FileError> {
+        self.shared.as_ref().map_or(Ok(()), |shared| shared.check().map_err(FileError::Unavailable))
+    }
+
+    fn claim(&self, workspace: &Workspace) -> Result<HeldLock, FileError> {
+        self.check_access()?;
+        let Some(shared) = &self.shared else { return Ok(Box::new(())) };
+        let key = workspace.id.to_string();
+        let lock = SharedLock::of(SharedLockKind::ProjectDirectory, &key, LockMode::Shared);
+        shared.lock(lock).map_err(FileError::Unavailable)
     }
 
     fn remove(&self, workspace: &Workspace) -> Result<(), FileError> {
@@ -241,6 +275,7 @@ impl Workspaces for HostFiles {
     }
 
     fn job_workspaces(&self, user: Option<UserId>) -> Result<Vec<Workspace>, FileError> {
+        self.check_access()?;
         jobs::workspaces(&self.job_root, user)
     }
 
@@ -278,13 +313,10 @@ impl Workspaces for HostFiles {
         let from_parent = open_directory(&opened, from_parent).map_err(fail)?;
         stat_at(&from_parent, from_name).map_err(fail)?; // check before creating directories
         let to_parent = self.parent(workspace, &opened, to_parent)?;
-        let flags = RenameFlags::NOREPLACE;
-        rustix::fs::renameat_with(&from_parent, from_name, &to_parent, to_name, flags).map_err(|error| {
-            match error {
-                Errno::EXIST => file_error(error, to.target()),
-                Errno::INVAL => into_itself(),
-                _ => fail(error),
-            }
+        rename_new((&from_parent, from_name), (&to_parent, to_name)).map_err(|error| match error {
+            Errno::EXIST => file_error(error, to.target()),
+            Errno::INVAL => into_itself(),
+            _ => fail(error),
         })?;
         sync_names(&to_parent).and_then(|()| sync_names(&from_parent)).map_err(fail)
     }
@@ -414,6 +446,8 @@ impl Workspaces for HostFiles {
         let reservation = self.reserve(workspace, &opened, allowance)?;
         let bounds = self.uploads;
         Ok(Box::new(FolderUpload {
+            id: workspace.id,
+            locks: Arc::clone(&self.locks),
             workspace: opened,
             staging,
             reservation,

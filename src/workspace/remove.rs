@@ -2,8 +2,8 @@
 //! names at most: subdirectories are moved up, then removed. For trees in the staging directory, which no
 //! other program can reach.
 
-use super::beneath::{kind, open_directory, stat_at, unlock};
-use rustix::fs::{AtFlags, Dir, FileType, RenameFlags};
+use super::beneath::{kind, open_directory, rename_new, stat_at, unlock};
+use rustix::fs::{AtFlags, Dir, FileType};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, OwnedFd};
@@ -95,7 +95,7 @@ fn move_up(from: &OwnedFd, name: &CStr, top: &OwnedFd, moved: &mut u64) -> rusti
     for _ in 0..MOST_COLLISIONS {
         *moved += 1;
         let target = format!(".moved-{moved}");
-        match rustix::fs::renameat_with(from, name, top, target.as_str(), RenameFlags::NOREPLACE) {
+        match rename_new((from, name), (top, target.as_str())) {
             Err(Errno::EXIST) => {}
             // Without write permission on the directory itself its `..` cannot change.
             Err(Errno::ACCESS) => unlock(from, name)?,

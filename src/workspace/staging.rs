@@ -1,11 +1,13 @@
 //! The staging directory beside a user's workspaces. New files are written here before they are moved into
 //! place, and deleted trees are moved here before they are removed. Commands of jobs cannot reach it.
 
-use super::beneath::{FILE_MODE, kind, make_and_open, open_directory, stat_at, sync_names, unlock};
+use super::beneath::{
+    FILE_MODE, kind, make_and_open, open_directory, rename_new, stat_at, sync_names, unlock,
+};
 use super::remove::remove_tree;
 use crate::domain::project::OWN_NAME;
 use crate::domain::workspace::WorkspaceId;
-use rustix::fs::{Dir, FileType, OFlags, RenameFlags};
+use rustix::fs::{Dir, FileType, OFlags, Stat};
 use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -30,6 +32,11 @@ impl StagingNames {
     /// Names for a process that started at this time.
     pub(super) fn new(now_ms: u64) -> Self {
         Self { stamp: format!("{now_ms:x}-{:x}-", std::process::id()), next: AtomicU64::new(0) }
+    }
+
+    /// Names for a process that shares the directories with other machines.
+    pub(super) fn of_process(tag: &str) -> Self {
+        Self { stamp: format!("{tag}-"), next: AtomicU64::new(0) }
     }
 
     fn next(&self) -> String {
@@ -61,8 +68,9 @@ impl StagingDirectory {
         Ok(Arc::new(Self { directory, names: Arc::clone(names) }))
     }
 
-    /// Deletes leftovers of earlier processes. Entries that cannot be deleted stay for the next time.
-    pub(super) fn sweep(&self, now_ms: u64) {
+    /// Deletes leftovers of earlier processes. Entries that cannot be deleted stay for the next time. Without
+    /// a time in seconds, that of the file system counts: the clocks of nodes may differ.
+    pub(super) fn sweep(self: &Arc<Self>, mut now_s: Option<u64>) {
         let Ok(entries) = Dir::read_from(&self.directory) else { return };
         for entry in entries.flatten() {
             let Ok(name) = entry.file_name().to_str() else { continue };
@@ -71,11 +79,18 @@ impl StagingDirectory {
                 continue;
             }
             let Ok(stat) = stat_at(&self.directory, name) else { continue };
-            let changed_s = u64::try_from(stat.st_mtime).unwrap_or(0);
-            if changed_s.saturating_add(LEFTOVER_S) < now_ms / 1_000 {
+            let Some(at_s) = now_s.or_else(|| self.file_system_s()) else { return };
+            now_s = Some(at_s);
+            if changed_s(&stat).saturating_add(LEFTOVER_S) < at_s {
                 remove_tree(&self.directory, name).ok();
             }
         }
+    }
+
+    /// The time of the file system, unix seconds.
+    fn file_system_s(self: &Arc<Self>) -> Option<u64> {
+        let staged = self.create().ok()?;
+        Some(changed_s(&rustix::fs::fstat(&staged.file).ok()?))
     }
 
     /// Creates a file for writing.
@@ -139,8 +154,7 @@ impl StagingDirectory {
 
     /// Moves an entry here. Returns `false` when the name is taken.
     fn move_into(&self, from: &OwnedFd, name: &str, target: &str) -> rustix::io::Result<bool> {
-        let rename =
-            || rustix::fs::renameat_with(from, name, &self.directory, target, RenameFlags::NOREPLACE);
+        let rename = || rename_new((from, name), (&self.directory, target));
         let moved = match rename() {
             // Without write permission on a directory itself its `..` cannot change.
             Err(Errno::ACCESS) if is_directory(from, name) => unlock(from, name).and_then(|()| rename()),
@@ -158,6 +172,10 @@ impl StagingDirectory {
             tracing::warn!(%error, name = target, "deleted entry is staged but not completely removed");
         }
     }
+}
+
+fn changed_s(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_mtime).unwrap_or(0)
 }
 
 fn is_directory(at: &OwnedFd, name: &str) -> bool {
@@ -186,8 +204,12 @@ impl StagedFile {
         name: &str,
         may_replace: bool,
     ) -> rustix::io::Result<()> {
-        let flags = if may_replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
-        rustix::fs::renameat_with(&self.staging.directory, self.name.as_str(), directory, name, flags)?;
+        let (staging, staged) = (&self.staging.directory, self.name.as_str());
+        if may_replace {
+            rustix::fs::renameat(staging, staged, directory, name)?;
+        } else {
+            rename_new((staging, staged), (directory, name))?;
+        }
         self.is_staged = false;
         Ok(())
     }

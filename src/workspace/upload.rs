@@ -2,9 +2,11 @@
 
 use super::beneath::{provide_directory, stat_at, sync_names};
 use super::errors::{file_error, io_error};
+use super::locks::WorkspaceLocks;
 use super::paths::WorkspacePath;
 use super::staging::{StagedFile, StagingDirectory};
 use super::usage::QuotaReservation;
+use crate::domain::workspace::WorkspaceId;
 use crate::ports::{FileError, Upload};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -25,6 +27,8 @@ pub(super) struct UploadLimits {
 
 /// An upload into a workspace.
 pub(super) struct FolderUpload {
+    pub(super) id: WorkspaceId,
+    pub(super) locks: Arc<WorkspaceLocks>,
     pub(super) workspace: OwnedFd,
     pub(super) staging: Arc<StagingDirectory>,
     pub(super) reservation: QuotaReservation,
@@ -84,14 +88,25 @@ impl Upload for FolderUpload {
         for file in &files {
             file.staged.sync().map_err(|error| file_error(error, file.path.target()))?;
         }
-        let (published, mut parents) = (&mut self.published, BTreeMap::new());
-        self.reservation.commit(|| {
-            files.into_iter().try_for_each(|file| {
-                let (name, parent) = file.publish(published)?;
-                parents.insert(name, parent);
-                Ok(())
+        let Self { workspace, reservation, published, .. } = self;
+        let (count, mut parents) = (files.len() as u64, BTreeMap::new());
+        let publish = |reservation: &mut QuotaReservation| {
+            reservation.commit(|| {
+                files.into_iter().try_for_each(|file| {
+                    let (name, parent) = file.publish(published)?;
+                    parents.insert(name, parent);
+                    Ok(())
+                })
             })
-        })?;
+        };
+        if self.locks.are_shared() {
+            self.locks.with(self.id, || {
+                reservation.check_again(workspace, count)?;
+                publish(reservation)
+            })?;
+        } else {
+            publish(reservation)?;
+        }
         parents
             .iter()
             .try_for_each(|(name, parent)| sync_names(parent).map_err(|error| file_error(error, name)))

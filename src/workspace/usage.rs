@@ -122,6 +122,22 @@ impl QuotaReservation {
         Ok(())
     }
 
+    /// Counts the tree again and checks that the reserved bytes and `entries` new files still fit: writers of
+    /// other nodes reserve elsewhere. Directories were made when they were reserved.
+    pub(super) fn check_again(&self, workspace: &OwnedFd, entries: u64) -> Result<(), FileError> {
+        let mut state = lock(&self.usage.0);
+        state.stored = sum(&count(workspace, self.allowance.entries.saturating_add(1))?);
+        let mut sum = state.stored;
+        sum.add(UsageSum { bytes: self.reserved.bytes, entries });
+        if entries > 0 && sum.entries > self.allowance.entries {
+            return Err(self.too_many_entries());
+        }
+        if self.reserved.bytes > 0 && sum.bytes > self.allowance.bytes {
+            return Err(self.too_many_bytes());
+        }
+        Ok(())
+    }
+
     fn too_many_entries(&self) -> FileError {
         let limit = self.allowance.entries;
         FileError::Quota(match self.allowance.scope {

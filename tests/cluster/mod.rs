@@ -2,6 +2,7 @@
 //! died the others finish. Skipped, with a message, where `PostgreSQL` is not installed.
 
 mod faults;
+mod files;
 mod limits;
 mod status;
 mod stopped_node;

@@ -2,6 +2,7 @@
 
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::Project;
+use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
@@ -14,14 +15,15 @@ pub(crate) fn parse_id(text: &str) -> Result<ProjectId, ApiError> {
     text.parse().map_err(|_| NONE)
 }
 
-/// The project, if it belongs to the user. Reads the store.
+/// The project, if it belongs to the user and this node has its files. Reads the store.
 pub(crate) fn owned(app: &AppDependencies, user: UserId, id: ProjectId) -> Result<Project, ApiError> {
-    app.projects.project(user, id)?.ok_or(NONE)
+    let project = app.projects.project(user, id)?.ok_or(NONE)?;
+    app.workspaces.check_access()?;
+    Ok(project)
 }
 
-/// Checks that the project exists and belongs to the user.
+/// Checks that the project exists and belongs to the user, and that this node has its files.
 pub(crate) async fn check(context: &ServerContext, user: UserId, id: ProjectId) -> Result<(), ApiError> {
-    let projects = Arc::clone(&context.app.projects);
-    let found = context.read(move |_| projects.project(user, id)).await?;
-    found.map(drop).ok_or(NONE)
+    let app = Arc::clone(&context.app);
+    blocking(move || owned(&app, user, id).map(drop)).await?
 }

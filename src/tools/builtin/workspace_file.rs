@@ -61,6 +61,7 @@ pub(super) fn file_error(error: FileError) -> ToolError {
         FileError::NotText(_) => format!("{message}. file_read with an encoding shows it"),
         FileError::TooLarge(_) => format!("{message} (limits.file_bytes). file_read shows it page by page"),
         FileError::Quota(_) => format!("{message}. Delete what is not needed any more, or ask the user"),
+        FileError::Unavailable(_) => format!("{message}. Tell the user"),
         FileError::Full => format!("{message}: nothing can be written now. Tell the user"),
         FileError::Io(reason) => {
             tracing::warn!(reason, "project file failed");

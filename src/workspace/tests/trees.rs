@@ -1,8 +1,10 @@
 //! Moving and deleting.
 
+use super::super::beneath::rename_checked;
 use super::{Fixture, NOW_MS, UNLIMITED, as_unprivileged_user, project};
 use crate::ports::{FileError, Workspaces};
 use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -138,4 +140,24 @@ fn old_staging_files_of_a_crash_are_removed() {
     fixture.files.write(&fixture.project, "a", "x", UNLIMITED).unwrap();
     assert!(!staging.join("18c-7-1").exists());
     assert!(staging.join("18c-7-2").exists(), "another server may be writing it");
+}
+
+#[test]
+fn a_move_replaces_nothing_on_a_file_system_that_has_no_such_rename() {
+    let fixture = Fixture::new();
+    fs::create_dir_all(fixture.at("dir/sub")).unwrap();
+    fs::write(fixture.at("file"), "1").unwrap();
+    fs::write(fixture.at("other"), "2").unwrap();
+    let rename = |from: &str, to: &str| {
+        rename_checked((CWD, fixture.at(from).as_path()), (CWD, fixture.at(to).as_path()))
+    };
+    for (from, to) in [("file", "other"), ("file", "dir"), ("dir", "other")] {
+        assert_eq!(rename(from, to), Err(Errno::EXIST), "{from} {to}");
+    }
+    assert_eq!(rename("dir", "dir/sub/deeper"), Err(Errno::INVAL));
+    assert_eq!(rename("none", "new"), Err(Errno::NOENT));
+    rename("file", "dir/moved").unwrap();
+    rename("dir", "moved").unwrap();
+    assert_eq!(fs::read_to_string(fixture.at("moved/moved")).unwrap(), "1");
+    assert!(!fixture.at("file").exists() && fixture.at("moved/sub").is_dir());
 }

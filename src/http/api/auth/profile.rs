@@ -18,7 +18,7 @@ use crate::http::request::json;
 use crate::http::request::quoted::quoted;
 use crate::http::request::values::{PlainText, Removable, SecretText, removable};
 use crate::http::response::HandlerResult;
-use crate::ports::{AccountChange, WorkQuota};
+use crate::ports::{AccountChange, FileError, WorkQuota};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -97,11 +97,16 @@ fn quota_use(app: &AppDependencies, user: UserId) -> Result<QuotaUseResponse, Ap
     let usage = app.accounts.usage(user, today, today)?;
     let projects = app.projects.all_projects(user)?;
     let workspaces: Vec<Workspace> = projects.iter().map(Workspace::from).collect();
+    let project_bytes = match app.workspaces.bytes_of(&workspaces) {
+        // The rest of the profile is there on a node without the files.
+        Err(FileError::Unavailable(_)) => 0,
+        other => other?,
+    };
     let has_sums = app.auth.mode == AuthMode::Multi;
     Ok(QuotaUseResponse {
         tokens_today: usage.iter().fold(0, |sum: u64, line| sum.saturating_add(line.usage.total_tokens)),
         unfinished_jobs: app.store.unfinished_count(user, u64::MAX)?,
-        project_bytes: app.workspaces.bytes_of(&workspaces)?,
+        project_bytes,
         stored_bytes: if has_sums { Some(app.accounts.stored_bytes(user)?) } else { None },
     })
 }

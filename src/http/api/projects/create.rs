@@ -14,6 +14,7 @@ use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
 use crate::http::request::json;
 use crate::http::response::HandlerResult;
+use crate::ports::HeldLock;
 use std::sync::Arc;
 
 pub(crate) async fn create(
@@ -63,13 +64,15 @@ pub(crate) fn draft(app: &AppDependencies, user: UserId, name: ProjectName) -> P
 pub(crate) struct ReservedProject {
     app: Arc<AppDependencies>,
     project: Option<Project>,
+    _claim: HeldLock,
 }
 
 impl ReservedProject {
     /// Reserves the name of the directory, then makes it. Blocking.
     pub(crate) fn new(app: &Arc<AppDependencies>, project: Project) -> Result<Self, ApiError> {
+        let claim = app.workspaces.claim(&Workspace::from(&project))?;
         let project = app.projects.reserve_project(project, app.limits.projects).wait()?;
-        let reserved = Self { app: Arc::clone(app), project: Some(project.clone()) };
+        let reserved = Self { app: Arc::clone(app), project: Some(project.clone()), _claim: claim };
         app.workspaces.make(&Workspace::from(&project))?;
         Ok(reserved)
     }
@@ -97,7 +100,7 @@ impl Drop for ReservedProject {
 }
 
 /// Removes the directory of a deleted project on a thread that may block. After a failure the next start
-/// does it.
+/// does it, or the node that cleans up.
 pub(crate) fn remove_later(app: &Arc<AppDependencies>, project: Project) {
     let app = Arc::clone(app);
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
@@ -105,11 +108,17 @@ pub(crate) fn remove_later(app: &Arc<AppDependencies>, project: Project) {
 }
 
 pub(crate) fn remove(app: &AppDependencies, project: Project) {
-    let id = project.id;
-    if let Err(error) = app.workspaces.remove(&Workspace::from(&project)) {
-        tracing::warn!(project = %id, %error, "a project's directory stays until the next start");
-        return;
-    }
+    let (id, workspace) = (project.id, Workspace::from(&project));
+    let removed =
+        app.workspaces.claim(&workspace).and_then(|claim| app.workspaces.remove(&workspace).map(|()| claim));
+    // Held until the removal is recorded: then another project may have the directory.
+    let _claim = match removed {
+        Err(error) => {
+            tracing::warn!(project = %id, %error, "a project's directory stays until the next start");
+            return;
+        }
+        Ok(claim) => claim,
+    };
     if let Err(error) = app.projects.mark_removed(project).wait() {
         tracing::warn!(project = %id, %error, "that a project's directory is gone could not be noted");
     }

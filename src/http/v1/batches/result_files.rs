@@ -1,6 +1,6 @@
 //! The files with the results of a batch that was made from a file: `batch_output` with the answers, and one
 //! with all other lines. They are written once all lines have ended; a start of the server writes those that
-//! are missing.
+//! are missing, and another node those of a node that died.
 
 use super::answer::{LineAnswer, request_id};
 use crate::domain::batch::{Batch, BatchEndpoint};
@@ -14,9 +14,10 @@ use crate::http::error::ApiError;
 use crate::http::response::error::ErrorResponse;
 use crate::http::server::shutdown::ShutdownStage;
 use crate::http::v1::wait;
-use crate::ports::{BatchFiles, IncomingContent, LineOutcome, LineResult, PinnedContent, StoreError};
+use crate::ports::{BatchFiles, IncomingContent, LineOutcome, LineResult, PinnedContent, Store, StoreError};
 use hyper::StatusCode;
 use serde::Serialize;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,12 +26,40 @@ const STRIDE: u32 = 64;
 /// Pause after a failure.
 const RETRY: Duration = Duration::from_secs(60);
 
-/// Waits for the ends of all batches whose files are missing.
+/// Pause between two looks for batches whose node has died.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
+/// Waits for the ends of all batches whose files are missing. Where nodes share files, looks for those whose
+/// node has died from then on.
 pub(crate) async fn resume(context: Arc<ServerContext>) {
     let batches = Arc::clone(&context.app.batches);
     match context.read(move |_| batches.batches_without_files()).await {
         Ok(waiting) => waiting.into_iter().for_each(|(user, batch)| write_at_end(&context, user, batch)),
         Err(error) => tracing::error!(%error, "batches without files cannot be listed"),
+    }
+    if context.app.workspaces.are_shared() {
+        take_over(&context).await;
+    }
+}
+
+/// Writes the files of batches that had ended at the last two looks.
+async fn take_over(context: &Arc<ServerContext>) {
+    let (mut shutdown, mut seen) = (context.shutdown.clone(), HashSet::new());
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_AGAIN) => {}
+            () = shutdown.reached(ShutdownStage::Draining) => return,
+        }
+        let app = Arc::clone(&context.app);
+        let look = move |_: &dyn Store| match app.workspaces.check_access() {
+            Ok(()) => app.batches.ended_batches_without_files(),
+            Err(_) => Ok(Vec::new()),
+        };
+        let Ok(left) = context.read(look).await else { continue };
+        for (user, batch) in left.iter().filter(|left| seen.contains(*left)) {
+            write_at_end(context, *user, *batch);
+        }
+        seen = left.into_iter().collect();
     }
 }
 

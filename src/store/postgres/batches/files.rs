@@ -37,8 +37,12 @@ impl Act<'_> {
     }
 }
 
-/// Batches whose files with results are not written.
-pub(crate) async fn without_files(session: &SqlSession<'_>) -> Result<Vec<(UserId, BatchId)>, StoreError> {
-    let sql = "SELECT user_id, id FROM batches WHERE misses_files ORDER BY user_id, id";
-    session.rows(sql, &[]).await?.iter().map(|row| Ok((row.user(0)?, row.parsed(1)?))).collect()
+/// Batches whose files with results are not written: all, or those that have ended.
+pub(crate) async fn without_files(
+    session: &SqlSession<'_>,
+    have_ended: bool,
+) -> Result<Vec<(UserId, BatchId)>, StoreError> {
+    let sql = "SELECT user_id, id FROM batches WHERE misses_files AND (NOT $1 OR finished_at_ms IS NOT NULL) \
+               ORDER BY user_id, id";
+    session.rows(sql, &[&have_ended]).await?.iter().map(|row| Ok((row.user(0)?, row.parsed(1)?))).collect()
 }

@@ -81,7 +81,11 @@ impl Batches for PostgresStore {
     }
 
     fn batches_without_files(&self) -> Result<Vec<(UserId, BatchId)>, StoreError> {
-        self.read(async |session: &SqlSession<'_>| files::without_files(session).await)
+        self.read(async |session: &SqlSession<'_>| files::without_files(session, false).await)
+    }
+
+    fn ended_batches_without_files(&self) -> Result<Vec<(UserId, BatchId)>, StoreError> {
+        self.read(async |session: &SqlSession<'_>| files::without_files(session, true).await)
     }
 
     fn batches(&self, user: UserId, before: Option<BatchId>, limit: usize) -> Result<BatchPage, StoreError> {
