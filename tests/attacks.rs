@@ -103,6 +103,7 @@ impl OwnMachine {
                       exec \"$0\" serve --config config.yml --data-dir data 2>log";
         let serve = command(&[]);
         let mut unshare = Command::new("unshare");
+        unshare.env_remove("NANOCLAW_TEST_STORE");
         unshare.args(["-rn", "sh", "-c", script]).arg(serve.get_program()).arg(dir.path());
         let server = unshare.stdout(Stdio::null()).spawn().expect("unshare");
         let machine = Self { server, dir };

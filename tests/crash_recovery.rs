@@ -11,7 +11,7 @@ fn p1_p2_p3_a_server_killed_in_mid_stream_finishes_after_restart() {
         if tool_results(request).is_empty() {
             Answer::calls(&[("calculator", json!({"expression": "17*23"}))])
         } else {
-            Answer::paced_text(&"piece by piece ".repeat(12), Duration::from_millis(15))
+            Answer::paced_text(&"piece by piece ".repeat(12), Duration::from_millis(40))
         }
     });
     let config = against(&upstream, "");

@@ -12,7 +12,7 @@ class Ledger(Verdict):
         super().__init__()
         self.open = {}      # id -> (kind, time of acceptance)
         self.ended = []     # (time, id) of some ended jobs, which retention must remove
-        self.hooks = {}     # job -> number of its webhooks
+        self.hooks = {}     # job -> its webhooks
         self.control = None # the requested control that has not run yet
 
     def accept(self, job, kind):

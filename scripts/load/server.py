@@ -7,44 +7,14 @@ ENDED = ("succeeded", "failed", "cancelled")
 INTERRUPTED = (OSError, http.client.HTTPException, ValueError)
 
 
-class Server:
-    """The server process and its successors on the same port and directory."""
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
-    def __init__(self, binary, directory, config=None):
-        self.binary, self.directory, self.config = binary, directory, config
-        self.process, self.starts = None, []
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
 
-    def start(self):
-        began = time.monotonic()
-        log = open(os.path.join(self.directory, "log"), "ab")
-        command = [self.binary, "serve", "--listen", f"127.0.0.1:{self.port}"]
-        command += ["--data-dir", os.path.join(self.directory, "data")]
-        command += ["--config", self.config] if self.config else []
-        environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment, cwd=self.directory)
-        log.close()
-        if not self.process.stdout.readline().startswith(b"http://"):
-            sys.exit(f"the server does not start; see {self.directory}/log")
-        self.starts.append(time.monotonic() - began)
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        self.process.stdout.close()
-
-    def stop(self, timeout):
-        """Sends SIGTERM. Returns the exit status, or `None` if the server had to be killed."""
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            status = self.process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            return None
-        self.process.stdout.close()
-        return status
+class HttpClient:
+    """Requests to the port of a subclass."""
 
     def request(self, method, path, body=None, kind="application/json", timeout=60, key=None):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
@@ -85,3 +55,40 @@ class Server:
         finally:
             connection.close()
         return found
+
+
+class Server(HttpClient):
+    """The server process and its successors on the same port and directory."""
+
+    def __init__(self, binary, directory, config=None):
+        self.binary, self.directory, self.config = binary, directory, config
+        self.process, self.starts, self.port = None, [], free_port()
+
+    def start(self):
+        began = time.monotonic()
+        log = open(os.path.join(self.directory, "log"), "ab")
+        command = [self.binary, "serve", "--listen", f"127.0.0.1:{self.port}"]
+        command += ["--data-dir", os.path.join(self.directory, "data")]
+        command += ["--config", self.config] if self.config else []
+        environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment, cwd=self.directory)
+        log.close()
+        if not self.process.stdout.readline().startswith(b"http://"):
+            sys.exit(f"the server does not start; see {self.directory}/log")
+        self.starts.append(time.monotonic() - began)
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
+
+    def stop(self, timeout):
+        """Sends SIGTERM. Returns the exit status, or `None` if the server had to be killed."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            status = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return None
+        self.process.stdout.close()
+        return status

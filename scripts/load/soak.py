@@ -7,10 +7,11 @@ only in a long life. The exit status is 1, with reasons, if a check fails. At th
 of `bounds.py` to its record, and the checks must detect each one. `--control NAME` falsifies the record or the
 frames of this run, so that the run must end with 1.
 """
-import argparse, csv, http.server, json, os, random, shutil, sys, tempfile, threading, time
+import argparse, csv, json, os, random, shutil, sys, tempfile, threading, time
 
 import bounds, plot, sampler
 from ledger import Ledger
+from receivers import Receiver
 from server import Server
 from traffic import Client
 
@@ -31,25 +32,6 @@ code_execution:
     lenient: {{timeout_ms: 2000}}
     shell: {{timeout_ms: 5000}}
 """ % RETENTION_JOBS_S
-
-
-def start_webhook_receiver(ledger):
-    """Counts webhooks in the ledger. Returns the URL of the receiver."""
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            job = body.get("id") or body.get("data", {}).get("id")
-            with ledger.lock:
-                ledger.hooks[job] = ledger.hooks.get(job, 0) + 1
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *_):
-            pass
-
-    receiver = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=receiver.serve_forever, daemon=True).start()
-    return f"http://127.0.0.1:{receiver.server_port}/hook"
 
 
 def plan_restarts(seconds, dice):
@@ -73,7 +55,9 @@ class Soak:
         self.ledger, self.stop = Ledger(), threading.Event()
         self.sampler = sampler.Sampler(self.server, self.ledger)
         self.stops, self.leftover_processes = [], set()
-        hook = start_webhook_receiver(self.ledger)
+        receiver = Receiver()
+        self.ledger.hooks = receiver.webhooks
+        hook = receiver.url + "/webhook"
         self.clients = [Client(self.server, self.ledger, self.stop, hook, f"{seed}-{n}") for n in range(arguments.clients)]
 
     def run(self):

@@ -59,6 +59,7 @@ pub fn database_options(config: &Config, url: &Secret) -> PostgresOptions {
         url: url.clone(),
         node_name: config.store.node_name.clone().unwrap_or_else(host),
         lease: Duration::from_secs(config.store.lease_s),
+        is_pooled: config.store.transaction_pooling,
         connections: config.store.connections,
         audit_entries: config.audit.entries(),
         uses_database_time: true,

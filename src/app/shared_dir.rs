@@ -121,12 +121,11 @@ impl SharedDir {
 
     /// Fails unless the database knows this number. The first one that it is asked about is the cluster's.
     fn compare(&self, found: &str) -> Result<(), String> {
-        let known = match self.beacon.get() {
-            Some(known) => known.clone(),
-            None => {
-                let known = self.store.shared_setting(SETTING, found).map_err(|error| error.to_string())?;
-                self.beacon.get_or_init(|| known.unwrap_or_else(|| found.to_owned())).clone()
-            }
+        let known = if let Some(known) = self.beacon.get() {
+            known
+        } else {
+            let known = self.store.shared_setting(SETTING, found).map_err(|error| error.to_string())?;
+            self.beacon.get_or_init(|| known.unwrap_or_else(|| found.to_owned()))
         };
         if known == found { Ok(()) } else { Err(OTHER_BEACON.to_owned()) }
     }

@@ -37,7 +37,7 @@ impl From<BatchError> for ApiError {
         let (status, code) = match error {
             BatchError::Store(error) => return error.into(),
             BatchError::Quota(refusal) => return quota::refused(refusal),
-            BatchError::Abandoned => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+            BatchError::Abandoned => (StatusCode::SERVICE_UNAVAILABLE, "batch_abandoned"),
             BatchError::QueueFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "queue_full"),
             BatchError::KeyReused => (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused"),
             BatchError::NotEnded => (StatusCode::CONFLICT, "batch_not_ended"),

@@ -12,12 +12,12 @@ use crate::domain::job::{Job, JobSpec};
 use crate::domain::stored_file::StoredFile;
 use crate::domain::webhook::WebhookUrl;
 
-/// Why a batch was not accepted or not deleted. The texts are for the caller, but for
-/// [`BatchError::Abandoned`].
+/// Why a batch was not accepted or not deleted. The texts are for the caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BatchError {
-    /// The batch was abandoned before it could be accepted, because its client disconnected.
-    #[error("the batch was given up before it was accepted")]
+    /// The batch was abandoned before it could be accepted: its client disconnected, or its node lost its lease
+    /// (HTTP: 503).
+    #[error("the batch was given up before it was accepted; send it again")]
     Abandoned,
     /// `limits.queue_jobs` unfinished jobs are stored already (HTTP: 429).
     #[error("the queue is full: {limit} unfinished jobs are stored already")]

@@ -72,10 +72,13 @@ impl ClusterView {
     }
 }
 
+/// Reads what nodes are compared by; `None`: not known.
+type NodeValue = fn(&ClusterNode) -> Option<&str>;
+
 /// Differences between the live nodes, for people.
 pub fn node_warnings(nodes: &[ClusterNode]) -> Vec<String> {
     let catalogues = "jobs may find other ones after a take-over: give all nodes the same configuration";
-    let parts: [(&str, fn(&ClusterNode) -> Option<&str>, &str); 3] = [
+    let parts: [(&str, NodeValue, &str); 3] = [
         ("tools", |node| node.catalogue.tools.as_deref(), catalogues),
         ("models", |node| node.catalogue.models.as_deref(), catalogues),
         ("versions", |node| Some(&node.version), "finish the upgrade"),
@@ -83,11 +86,7 @@ pub fn node_warnings(nodes: &[ClusterNode]) -> Vec<String> {
     parts.iter().filter_map(|(part, value, advice)| difference(nodes, (part, advice), *value)).collect()
 }
 
-fn difference(
-    nodes: &[ClusterNode],
-    (part, advice): (&str, &str),
-    value: fn(&ClusterNode) -> Option<&str>,
-) -> Option<String> {
+fn difference(nodes: &[ClusterNode], (part, advice): (&str, &str), value: NodeValue) -> Option<String> {
     let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for node in nodes.iter().filter(|node| node.is_live()) {
         if let Some(value) = value(node) {

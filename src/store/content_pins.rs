@@ -3,6 +3,7 @@
 
 use crate::domain::stored_file::ContentDigest;
 use crate::ports::{HeldLock, LockMode, SharedFiles, SharedLock, SharedLockKind, StoreError};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -110,9 +111,8 @@ impl NodePins {
         let mut locks = BTreeMap::new();
         for content in contents.iter() {
             let name = lock_of(*content, LockMode::Exclusive);
-            if !locks.contains_key(&name.slot) {
-                let held = self.files.try_lock(name).map_err(StoreError::FilesUnavailable)?;
-                locks.insert(name.slot, held);
+            if let Entry::Vacant(free) = locks.entry(name.slot) {
+                free.insert(self.files.try_lock(name).map_err(StoreError::FilesUnavailable)?);
             }
         }
         let is_locked = |content: &ContentDigest| {

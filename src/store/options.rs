@@ -22,6 +22,8 @@ pub struct StoreOptions {
     pub shared_dir: Option<PathBuf>,
     /// Maximum connections of this node to the database.
     pub connections: usize,
+    /// Whether `url` leads to a pooler in transaction mode, such as `PgBouncer`.
+    pub transaction_pooling: bool,
     /// Memory for pages of the file, bytes.
     pub cache_bytes: usize,
     /// How long a write that is not urgent may wait to share a commit, milliseconds.
@@ -82,6 +84,7 @@ impl Default for StoreOptions {
             lease_s: 15,
             shared_dir: None,
             connections: 8,
+            transaction_pooling: false,
             cache_bytes: 16 * 1024 * 1024,
             linger_ms: 25,
             channel_writes: 4_096,

@@ -4,6 +4,7 @@
 mod faults;
 mod files;
 mod limits;
+mod pooler;
 mod status;
 mod stopped_node;
 mod upgrade;

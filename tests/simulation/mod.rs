@@ -3,7 +3,12 @@
 //! contain the actions; `oracle`, `known_job`, `fairness`,
 //! `client_records` and `batches` contain the invariants.
 //!
-//! `TEST_SEEDS` sets the number of seeds. `TEST_SEED` runs one seed; `TEST_TRACE` prints its events.
+//! The store is a file on a simulated disk, or `PostgreSQL` behind a proxy that makes faults. In the second
+//! case the threads of the store, its sockets and the server are real: heartbeats and retention run at their
+//! own times, so a seed repeats nearly always, not always.
+//!
+//! `TEST_SEEDS` and `TEST_DATABASE_SEEDS` set the number of seeds. `TEST_SEED` runs one seed; `TEST_TRACE`
+//! prints its events.
 #![warn(clippy::disallowed_methods, reason = "time comes in through a clock of the test")]
 
 mod approvals;

@@ -85,7 +85,8 @@ impl ProcessFaults {
             }
             Self::Database { proxy, schema, name, .. } => {
                 let database = PostgresOptions {
-                    audit_entries: 1,
+                    is_pooled: false,
+                    audit_entries: 1_000,
                     url: Secret::from(proxy.url(schema)),
                     node_name: name.clone(),
                     lease: LEASE,

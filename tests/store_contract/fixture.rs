@@ -182,6 +182,7 @@ impl StorePlace {
             }
             Self::Database(schema) => {
                 let database = PostgresOptions {
+                    is_pooled: database::is_pooled(),
                     url: Secret::from(schema.url()),
                     node_name: "test".to_owned(),
                     lease: Duration::from_secs(15),

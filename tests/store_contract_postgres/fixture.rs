@@ -88,6 +88,7 @@ fn open(
         url: Secret::from(schema.url()),
         node_name: "test".to_owned(),
         lease: Duration::from_secs(15),
+        is_pooled: database::is_pooled(),
         connections: 6,
         audit_entries: 20,
         uses_database_time: false,

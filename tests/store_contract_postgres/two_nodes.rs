@@ -1,14 +1,15 @@
 //! Two nodes on one database: each due schedule becomes one job, and each delivery is sent by one node.
 
 use super::fixture::Fixture;
-use crate::support::store::{ANN, done, id, job};
+use crate::support::store::{ANN, delta, done, id, job};
+use nanoclaw::domain::event::Event;
 use nanoclaw::domain::id::{DeliveryId, JobId, ScheduleId};
 use nanoclaw::domain::schedule::{Schedule, ScheduledRequest};
 use nanoclaw::domain::timing::Timing;
 use nanoclaw::domain::webhook::{AfterAttempt, Delivery, DeliveryAttempt, DeliveryState, WebhookUrl};
 use nanoclaw::ports::{
     Clock, DeliveryQuery, Entropy, NewJob, NoopMeter, Outbox, Payload, Payloads, ScheduleQuery, Schedules,
-    Store, StoreError,
+    Store, StoreError, Urgency,
 };
 use nanoclaw::webhooks::{
     Dispatcher, DispatcherPorts, SendError, Signer, WebhookRequest, WebhookResponse, WebhookSender,
@@ -324,4 +325,30 @@ fn a_start_of_one_node_leaves_the_schedules_of_the_others_alone() {
     assert_eq!(other.store.rearm().wait(), Ok(0));
     assert_eq!(read(), before);
     assert!(other.store.fire_due(vec![id(8)]).wait().unwrap().jobs.is_empty());
+}
+
+#[test]
+fn p4_a_write_that_began_before_its_node_lost_its_lease_is_refused() {
+    let Some(fixture) = Fixture::new() else { return };
+    fixture.submit([job(1, ANN)]);
+    let lease = fixture.claim();
+    let nodes = || fixture.sql("SELECT string_agg(id::text, ' ') FROM nodes");
+    let before = nodes();
+    thread::scope(|scope| {
+        // The next event waits for this transaction, and this one until the node has another lease.
+        let hold = format!(
+            "BEGIN; INSERT INTO records (job, seq, sub, body) VALUES ('{}', 3, 0, '{{}}'); SELECT pg_sleep(5); ROLLBACK",
+            id(1)
+        );
+        let fixture = &fixture;
+        scope.spawn(move || fixture.sql(&hold));
+        thread::sleep(Duration::from_millis(500));
+        let late = fixture.store.append(lease.fence(), vec![delta(0, 0, "late")], Urgency::Now);
+        thread::sleep(Duration::from_millis(200));
+        fixture.sql("UPDATE nodes SET lease_until = clock_timestamp() - interval '1 second'");
+        assert!(late.wait().is_err());
+    });
+    assert_ne!(nodes(), before, "the node has a lease again");
+    let events = fixture.store.events(id(1), 2, 10).unwrap().events;
+    assert!(!events.iter().any(|found| matches!(found.event, Event::Delta { .. })), "{events:?}");
 }

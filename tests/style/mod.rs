@@ -90,7 +90,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("ureq", &["net", "llm", "cli", "webhooks", "web"]),
     ("hmac", &["webhooks"]),
     ("lettre", &["tools"]),
-    ("sha2", &["app", "cli", "webhooks", "http", "mcp", "store", "domain"]),
+    ("sha2", &["app", "cli", "webhooks", "http", "llm", "mcp", "store", "domain"]),
     // `mcp` sends the requests of its SDK over it.
     ("hyper", &["http", "mcp"]),
     ("hyper_util", &["http", "mcp"]),

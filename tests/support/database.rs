@@ -21,7 +21,12 @@ const LEASE_S: u64 = 4;
 
 /// Whether the tests of stores run on `PostgreSQL`.
 pub(crate) fn is_wanted() -> bool {
-    std::env::var("NANOCLAW_TEST_STORE").is_ok_and(|store| store == "postgres")
+    is_pooled() || std::env::var("NANOCLAW_TEST_STORE").is_ok_and(|store| store == "postgres")
+}
+
+/// Whether they do so as behind a pooler in transaction mode.
+pub(crate) fn is_pooled() -> bool {
+    std::env::var("NANOCLAW_TEST_STORE").is_ok_and(|store| store == "pooled")
 }
 
 /// The server; `None`, with a message, where `PostgreSQL` is not installed.
@@ -224,7 +229,7 @@ fn commands() -> Option<PathBuf> {
 }
 
 /// A command that ends with this process, as the user of `PostgreSQL` where this one is root.
-fn as_postgres(as_root: bool, program: &Path) -> Command {
+pub(crate) fn as_postgres(as_root: bool, program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     if as_root {
         command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]);
@@ -239,6 +244,6 @@ fn owner_of_postgres() -> Option<(u32, u32)> {
     Some((fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?))
 }
 
-fn rustix_uid() -> u32 {
+pub(crate) fn rustix_uid() -> u32 {
     std::fs::metadata("/proc/self").map_or(0, |own| own.uid())
 }

@@ -1,6 +1,6 @@
-//! Stands between the store of one process and `PostgreSQL`: cuts connections, swallows the reply to a commit,
-//! answers with an error, delays, and cuts a process off for good when it dies. It knows the messages of the
-//! protocol as far as that needs.
+//! Stands between the store of one process and `PostgreSQL`: cuts connections, swallows the reply to a
+//! commit, answers with an error, delays, and cuts a process off for good when it dies. It knows the messages
+//! of the protocol as far as that needs.
 
 use super::database::Schema;
 use std::collections::HashMap;
@@ -173,6 +173,10 @@ impl State {
     }
 
     fn decide(&mut self, batch: &Batch) -> Action {
+        if batch.sql == "ROLLBACK" {
+            // No server refuses it. The connection is used again.
+            return Action::Forward;
+        }
         if self.is_dead {
             let is_asked = !batch.runs || batch.sql.contains(OUTCOME);
             return if is_asked { Action::Forward } else { Action::Refuse(INTERNAL_ERROR) };
@@ -226,9 +230,9 @@ impl Shared {
         }
         state.connections.push(pair);
         drop(state);
-        let served = self.relay(&mut client, &mut server);
+        let outcome = self.relay(&mut client, &mut server);
         drop((client.shutdown(Shutdown::Both), server.shutdown(Shutdown::Both)));
-        served
+        outcome
     }
 
     /// Passes messages on, a batch and its replies at a time.

@@ -263,13 +263,14 @@ mod tests {
     }
 
     fn options(connections: usize) -> PostgresOptions {
-            audit_entries: 1,
+            is_pooled: false,
         PostgresOptions {
             url: "host=/nowhere".to_owned().into(),
             node_name: "one".to_owned(),
             lease: Duration::from_secs(15),
             connections,
             uses_database_time: true,
+            audit_entries: 1,
         }
     }
 

@@ -32,19 +32,17 @@ impl RateWindows for LocalWindows {
     fn count(&self, window: &RateWindow<'_>, events: u64) -> Result<CountedEvents, StoreError> {
         self.with(window, |counter, now_ms| {
             let add = || counter.try_add(window.owner.to_owned(), now_ms, window.limit);
-            let mut counted = 0_u64;
-            let last = loop {
-                match add() {
-                    Err(WindowCount { count, left_ms }) => break (count, left_ms),
-                    Ok(WindowCount { count, left_ms }) => {
-                        counted = counted.saturating_add(1);
-                        if counted >= events {
-                            break (count, left_ms);
-                        }
-                    }
+            let (mut counted, mut last) = (0_u64, add());
+            while last.is_ok() {
+                counted = counted.saturating_add(1);
+                if counted >= events {
+                    break;
                 }
-            };
-            Ok(CountedEvents { counted, total: last.0, left_ms: last.1 })
+                last = add();
+            }
+            let (Ok(WindowCount { count: total, left_ms }) | Err(WindowCount { count: total, left_ms })) =
+                last;
+            Ok(CountedEvents { counted, total, left_ms })
         })
     }
 

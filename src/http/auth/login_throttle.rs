@@ -109,14 +109,14 @@ impl LoginThrottle {
         if !is_known {
             self.with(LoginCounter::Address(pair.address), |window| self.windows.uncount(window))?;
         }
-        self.known(pair, |window| self.windows.count(window, 1)).map(drop)
+        Self::known(pair, |window| self.windows.count(window, 1)).map(drop)
     }
 
     fn is_known(&self, pair: &LoginPair) -> Result<bool, StoreError> {
-        self.known(pair, |window| self.windows.is_open(window))
+        Self::known(pair, |window| self.windows.is_open(window))
     }
 
-    fn known<T>(&self, pair: &LoginPair, act: impl FnOnce(&RateWindow<'_>) -> T) -> T {
+    fn known<T>(pair: &LoginPair, act: impl FnOnce(&RateWindow<'_>) -> T) -> T {
         let owner = pair.owner();
         act(&RateWindow { name: "login known", owner: &owner, window_ms: KNOWN_MS, limit: u64::MAX })
     }

@@ -1,6 +1,6 @@
 //! Counts requests over all nodes with few statements: a node counts a part of the limit in advance and
-//! spends it alone. The nodes never admit more than the limit together; what others have counted in advance and do
-//! not spend is lost until the next window.
+//! spends it alone. The nodes never admit more than the limit together; what others have counted in advance
+//! and do not spend is lost until the next window.
 
 use super::window_counter::WindowCount;
 use crate::ports::{RateWindow, RateWindows, StoreError};

@@ -4,7 +4,6 @@
 use crate::ports::StoreError;
 use bytes::BytesMut;
 use std::error::Error;
-use tokio_postgres::Statement;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 /// A parameter as the server reads it; `None` is NULL.
@@ -12,12 +11,8 @@ use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 pub(crate) struct EncodedParam(Option<BytesMut>);
 
 impl EncodedParam {
-    /// Encodes the parameters of a statement.
-    pub(crate) fn encode(
-        statement: &Statement,
-        params: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Self>, StoreError> {
-        let types = statement.params();
+    /// Encodes the parameters of a statement that takes these types.
+    pub(crate) fn encode(types: &[Type], params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Self>, StoreError> {
         if types.len() != params.len() {
             let (given, taken) = (params.len(), types.len());
             return Err(StoreError::Corrupt(format!(

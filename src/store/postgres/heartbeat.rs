@@ -2,7 +2,7 @@
 //! nodes that are gone.
 
 use crate::ports::{Measurement, StoreError};
-use crate::store::postgres::cluster::CatalogueWatch;
+use crate::store::postgres::catalogue_watch::CatalogueWatch;
 use crate::store::postgres::jobs::take_over::NodeLoss;
 use crate::store::postgres::node::Heartbeat;
 use crate::store::postgres::session::SqlSession;
@@ -87,11 +87,13 @@ impl LeaseKeeper {
             self.register_again();
             return;
         }
-        let beat = shared.read(async |session: &SqlSession<'_>| {
+        // A network that delivers nothing must not stop this thread beyond the lease.
+        let lease = shared.database.lease;
+        let beat = shared.read_within(lease / 3, async |session: &SqlSession<'_>| {
             if let Err(error) = shared.providers.tell(session).await {
                 tracing::warn!(%error, "cannot tell the other nodes of a provider's pause yet");
             }
-            shared.node.beat(session, shared.database.lease).await
+            shared.node.beat(session, lease).await
         });
         match beat {
             Ok(beat) => {
@@ -113,15 +115,15 @@ impl LeaseKeeper {
     /// Acts on what a heartbeat has found that began at `began_ms`.
     fn settle(&mut self, beat: Heartbeat, began_ms: u64) {
         let own = self.shared.node.id();
-        let lost = beat.nodes.iter().filter(|node| !node.is_live() && node.id != own);
-        let ended: Vec<i64> = lost.map(|node| node.id).collect();
-        let mut last = self.shared.last_beat();
-        last.answered_ms = self.shared.clock.monotonic_ms();
-        last.nodes = beat.nodes;
+        let gone = beat.nodes.iter().filter(|node| !node.is_live() && node.id != own);
+        let ended: Vec<i64> = gone.map(|node| node.id).collect();
+        let mut state = self.shared.last_beat();
+        state.answered_ms = self.shared.clock.monotonic_ms();
+        state.nodes = beat.nodes;
         if beat.is_alive {
-            last.renewed_ms = began_ms;
+            state.renewed_ms = began_ms;
         }
-        drop(last);
+        drop(state);
         if let Err(error) = beat.layout.check() {
             self.lose(&error.to_string());
         } else if !beat.is_alive {

@@ -2,7 +2,7 @@
 
 use crate::ports::{Clock, ClusterView, StoreError};
 use crate::store::postgres::cluster::read_view;
-use crate::store::postgres::migrations::{NEWEST, StoredLayout, stored_layout};
+use crate::store::postgres::migrations::{DatabaseLayout, NEWEST, stored_layout};
 use crate::store::postgres::node::DATABASE_MS;
 use crate::store::postgres::options::PostgresOptions;
 use crate::store::postgres::pool::{Connections, describe};
@@ -73,7 +73,7 @@ pub fn inspect(options: &PostgresOptions, clock: &dyn Clock) -> Result<DatabaseR
     let connections = Connections::of_one_thread(options)?;
     let report = connections.wait(async {
         let client = connections.pool.get().await.map_err(|error| StoreError::Io(describe(&error)))?;
-        let mut report = report(&SqlSession::of_client(&client), &connections.config, clock).await?;
+        let mut report = report(&connections.session(&client), &connections.config, clock).await?;
         report.notification_ms = notification_ms(&connections, &client, clock).await;
         Ok::<_, StoreError>(report)
     });
@@ -85,13 +85,13 @@ pub fn read_cluster(options: &PostgresOptions) -> Result<Option<ClusterView>, Po
     let connections = Connections::of_one_thread(options)?;
     let view = connections.wait(async {
         let client = connections.pool.get().await.map_err(|error| StoreError::Io(describe(&error)))?;
-        let session = SqlSession::of_client(&client);
+        let session = connections.session(&client);
         view(&session, layout(&session).await?).await
     });
     view.map_err(|error| PostgresOpenError::Database(error.to_string()))
 }
 
-async fn layout(session: &SqlSession<'_>) -> Result<Option<StoredLayout>, StoreError> {
+async fn layout(session: &SqlSession<'_>) -> Result<Option<DatabaseLayout>, StoreError> {
     let has_tables: bool =
         session.one("SELECT to_regclass('migrations') IS NOT NULL", &[]).await?.column(0)?;
     if has_tables { stored_layout(session).await.map(Some) } else { Ok(None) }
@@ -99,7 +99,7 @@ async fn layout(session: &SqlSession<'_>) -> Result<Option<StoredLayout>, StoreE
 
 async fn view(
     session: &SqlSession<'_>,
-    layout: Option<StoredLayout>,
+    layout: Option<DatabaseLayout>,
 ) -> Result<Option<ClusterView>, StoreError> {
     let is_readable = layout.is_some_and(|layout| layout.newest >= LAYOUT_OF_NODES && layout.check().is_ok());
     if is_readable { read_view(session, None).await.map(Some) } else { Ok(None) }
@@ -126,10 +126,10 @@ async fn report(
     let time = format!("SELECT {DATABASE_MS}");
     // Prepared first: the second time takes one round trip.
     session.one(&time, &[]).await?;
-    let (began_us, began_ms) = (clock.monotonic_us(), clock.now_ms());
+    let (began_us, own_ms) = (clock.monotonic_us(), clock.now_ms());
     let database_ms: i64 = session.one(&time, &[]).await?.column(0)?;
     let took_ms = clock.monotonic_us().saturating_sub(began_us) / 1_000;
-    let middle_ms = i64::try_from(began_ms.saturating_add(took_ms / 2)).unwrap_or(i64::MAX);
+    let middle_ms = i64::try_from(own_ms.saturating_add(took_ms / 2)).unwrap_or(i64::MAX);
     Ok(DatabaseReport {
         settings,
         standbys,

@@ -1,12 +1,14 @@
-//! Hears what other nodes announce, on one connection that waits for notifications.
+//! Hears what other nodes announce, on one connection that waits for notifications. Through a pooler in
+//! transaction mode, no connection hears any: the node looks again and again instead.
 
 use crate::ports::{Measurement, StoreError};
-use crate::store::postgres::session::{Columns, SqlSession};
+use crate::store::postgres::session::Columns;
 use crate::store::postgres::shared::PostgresShared;
 use crate::store::postgres::writer::announcement::Announcement;
 use std::future::poll_fn;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+use tokio::time::Instant;
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{AsyncMessage, Client, Connection, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -15,6 +17,29 @@ type ListenConnection = Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<
 
 /// Pause before a lost connection is made again.
 const RECONNECT_AFTER: Duration = Duration::from_millis(300);
+
+/// How often a node that hears nothing looks for what its readers wait for.
+const POLL_EVERY: Duration = Duration::from_millis(200);
+
+/// How often it looks for jobs and deliveries, and for readers.
+const POLL_IDLE_EVERY: Duration = Duration::from_secs(2);
+
+/// Looks until the store is gone.
+pub(crate) async fn poll(shared: Weak<PostgresShared>) {
+    let mut looked_at = Instant::now();
+    loop {
+        let Some(store) = shared.upgrade() else { return };
+        let mut news = Announcement { is_everything: true, ..Announcement::default() };
+        if looked_at.elapsed() >= POLL_IDLE_EVERY {
+            looked_at = Instant::now();
+            news = Announcement::everything();
+        }
+        let is_watched = !store.watches.keys().is_empty() || !store.batch_watches.keys().is_empty();
+        hear(&store, &news);
+        drop(store);
+        tokio::time::sleep(if is_watched { POLL_EVERY } else { POLL_IDLE_EVERY }).await;
+    }
+}
 
 /// Listens until the store is gone.
 pub(crate) async fn listen(shared: Weak<PostgresShared>) {
@@ -75,7 +100,7 @@ fn hear(store: &Arc<PostgresShared>, heard: &Announcement) {
             }
         });
     }
-    if heard.has_ready_job {
+    if heard.queue.has_ready_job {
         store.wake_job_writer();
     }
 }
@@ -90,7 +115,7 @@ async fn look(store: &PostgresShared) -> Result<(), StoreError> {
         return Ok(());
     }
     let client = store.connections.pool.get().await.map_err(|_| StoreError::Unreachable)?;
-    let session = SqlSession::of_client(&client);
+    let session = store.connections.session(&client);
     let sql = "SELECT w.id, (SELECT max(seq) FROM records WHERE job = w.id) FROM unnest($1::text[]) AS w(id)";
     for row in session.rows(sql, &[&watched]).await? {
         if let Some(seq) = row.optional_number(1)? {

@@ -27,6 +27,7 @@ const STEPS: &[LayoutStep] = &[
     (10, FIRST, include_str!("schema/0010_windows.sql")),
     (11, FIRST, include_str!("schema/0011_nodes.sql")),
     (12, FIRST, include_str!("schema/0012_audit.sql")),
+    (13, FIRST, include_str!("schema/0013_commit_marks.sql")),
 ];
 
 /// The layout of the first build. Nodes of that build do not say which layout they know.
@@ -41,8 +42,8 @@ pub(crate) const NEWEST: i32 = match STEPS.last() {
 /// The lock of migrations: `nanoclaw` as a number.
 const LOCK: i64 = 0x6e_61_6e_6f_63_6c_61_77;
 
-/// How long a step waits for a table that a transaction of another node uses. Meanwhile all others wait behind
-/// the step, so it gives way soon and tries again.
+/// How long a step waits for a table that a transaction of another node uses. Meanwhile all others wait
+/// behind the step, so it gives way soon and tries again.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 /// How often it tries, and the pause in between.
 const TRIES: usize = 60;
@@ -50,14 +51,14 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// The layout of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StoredLayout {
+pub(crate) struct DatabaseLayout {
     /// The newest step that was made; 0: none.
     pub(crate) newest: i32,
     /// The oldest layout whose builds can use it.
     pub(crate) oldest_usable: i32,
 }
 
-impl StoredLayout {
+impl DatabaseLayout {
     /// Fails if this build cannot use it.
     pub(crate) fn check(self) -> Result<(), StoreError> {
         if self.oldest_usable <= NEWEST {
@@ -84,7 +85,8 @@ pub(crate) async fn migrate(client: &mut Client) -> Result<(), StoreError> {
 }
 
 async fn try_migrate(client: &mut Client) -> Result<(), StoreError> {
-    let session = SqlSession::begin(client, 0).await;
+    // No statement is prepared: a pooler in transaction mode may be between.
+    let session = SqlSession::begin(client, false, 0).await;
     session.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;
     let timeout = LOCK_TIMEOUT.as_millis().to_string();
     session.execute("SELECT set_config('lock_timeout', $1, true)", &[&timeout]).await?;
@@ -115,10 +117,10 @@ async fn refuse_older_nodes(session: &SqlSession<'_>) -> Result<(), StoreError> 
 }
 
 /// The layout of the database, if a node has made its tables.
-pub(crate) async fn stored_layout(session: &SqlSession<'_>) -> Result<StoredLayout, StoreError> {
+pub(crate) async fn stored_layout(session: &SqlSession<'_>) -> Result<DatabaseLayout, StoreError> {
     let sql = "SELECT coalesce(max(step), 0), coalesce(max(oldest_usable), 0) FROM migrations";
     let row = session.one(sql, &[]).await?;
-    Ok(StoredLayout { newest: row.column(0)?, oldest_usable: row.column(1)? })
+    Ok(DatabaseLayout { newest: row.column(0)?, oldest_usable: row.column(1)? })
 }
 
 #[cfg(test)]
@@ -135,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_layout_is_refused_only_if_it_needs_a_newer_build() {
-        let check = |newest, oldest_usable| StoredLayout { newest, oldest_usable }.check();
+        let check = |newest, oldest_usable| DatabaseLayout { newest, oldest_usable }.check();
         assert_eq!(check(NEWEST + 1, NEWEST), Ok(()));
         let refused = check(NEWEST + 2, NEWEST + 1).unwrap_err().to_string();
         assert!(refused.contains("install the newer version"), "{refused}");

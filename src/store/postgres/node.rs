@@ -3,9 +3,10 @@
 
 use crate::domain::id::JobId;
 use crate::ports::{CatalogueDigests, ClusterNode, NodeShare, StoreError};
-use crate::store::postgres::migrations::{FIRST, NEWEST, StoredLayout, stored_layout};
+use crate::store::postgres::migrations::{DatabaseLayout, FIRST, NEWEST, stored_layout};
 use crate::store::postgres::options::PostgresOptions;
 use crate::store::postgres::session::{Columns, Params, SqlSession, read_document, sql_number};
+use crate::store::postgres::writer::commit_marks::LANES;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
@@ -56,7 +57,7 @@ pub(crate) struct Heartbeat {
     /// All nodes, without their jobs.
     pub(crate) nodes: Vec<ClusterNode>,
     /// The layout of the database.
-    pub(crate) layout: StoredLayout,
+    pub(crate) layout: DatabaseLayout,
     /// Jobs of this node whose cancellation was requested: a notification may be lost, or come early.
     pub(crate) cancelled: Vec<JobId>,
     /// This node among the live ones.
@@ -88,10 +89,12 @@ impl NodeLease {
         database: &PostgresOptions,
     ) -> Result<u64, StoreError> {
         let sql = format!(
-            "INSERT INTO nodes (id, name, version, layout, connections, lease_ms, lease_until) \
+            "WITH node AS (INSERT INTO nodes (id, name, version, layout, connections, lease_ms, lease_until) \
              SELECT nextval('node_ids'), $1::text, $2::text, $3::integer, $4::bigint, $5::bigint, \
              clock_timestamp() + $5::bigint * interval '1 millisecond' \
-             WHERE NOT EXISTS (SELECT FROM migrations WHERE oldest_usable > $3::integer) RETURNING id, {DATABASE_MS}"
+             WHERE NOT EXISTS (SELECT FROM migrations WHERE oldest_usable > $3::integer) RETURNING id), \
+             marked AS (INSERT INTO commit_marks SELECT id, generate_series(0, {LANES} - 1), 0 FROM node) \
+             SELECT id, {DATABASE_MS} FROM node"
         );
         // The pool, and the connection that listens.
         let connections = sql_number(database.connections.saturating_add(1));
@@ -127,7 +130,7 @@ impl NodeLease {
         let cancelled: Vec<&str> = row.column(3)?;
         let cancelled = cancelled.iter().filter_map(|job| job.parse().ok()).collect();
         let (is_alive, database_ms) = (row.column(0)?, row.number(1)?);
-        let layout = StoredLayout { newest: row.column(4)?, oldest_usable: row.column(5)? };
+        let layout = DatabaseLayout { newest: row.column(4)?, oldest_usable: row.column(5)? };
         let nodes: Vec<ClusterNode> = read_document(row.column(2)?)?;
         let pauses: Option<&str> = row.column(6)?;
         let pauses = pauses.map(read_document::<BTreeMap<String, i64>>).transpose()?.unwrap_or_default();
@@ -157,19 +160,27 @@ impl NodeLease {
     }
 
     /// Fails if the lease has ended: the check of every transaction that writes under a lease of a job. The
-    /// row is locked against the node that takes over, not against heartbeats.
-    pub(crate) async fn check(&self, session: &SqlSession<'_>) -> Result<(), StoreError> {
-        let is_held = session.row(HELD, &[&self.id()]).await?.is_some();
-        self.noted(is_held)
+    /// row is locked against the node that takes over, not against heartbeats. `node` is the number under which
+    /// the transaction began: a node that has lost its lease meanwhile may have a new one.
+    pub(crate) async fn check(&self, session: &SqlSession<'_>, node: i64) -> Result<(), StoreError> {
+        let is_held = session.row(HELD, &[&node]).await?.is_some();
+        self.noted(node, is_held)
     }
 
     /// The outcome of a check.
-    pub(crate) fn noted(&self, is_held: bool) -> Result<(), StoreError> {
+    pub(crate) fn noted(&self, node: i64, is_held: bool) -> Result<(), StoreError> {
         if is_held {
             return Ok(());
         }
-        self.lose();
+        if node == self.id() {
+            self.lose();
+        }
         Err(StoreError::Unreachable)
+    }
+
+    /// Whether this node has held its lease under this number all the time.
+    pub(crate) fn is_held_as(&self, node: i64) -> bool {
+        !self.is_lost() && self.id() == node
     }
 
     /// Ends the lease of this node at its shutdown. Jobs that it still runs are left to the others.

@@ -12,6 +12,9 @@ pub struct PostgresOptions {
     pub node_name: String,
     /// A node that has not renewed its lease for so long has lost its jobs.
     pub lease: Duration,
+    /// Whether the URL leads to a pooler in transaction mode, in which a session has no prepared statements
+    /// and hears no notifications.
+    pub is_pooled: bool,
     /// Maximum connections of this node.
     pub connections: usize,
     /// Maximum entries of the audit log; the oldest go first.

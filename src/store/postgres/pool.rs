@@ -1,7 +1,10 @@
 //! Connections to the database: a small pool, TLS as the URL asks for it, and the runtime that drives them.
 
 use crate::store::postgres::options::PostgresOptions;
-use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime as PoolRuntime, Timeouts};
+use crate::store::postgres::session::SqlSession;
+use deadpool_postgres::{
+    Client, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime as PoolRuntime, Timeouts,
+};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +38,8 @@ pub(crate) struct Connections {
     /// For connections outside the pool.
     pub(crate) config: Config,
     pub(crate) tls: MakeRustlsConnect,
+    /// Whether a connection keeps prepared statements.
+    is_prepared: bool,
     // Dropped last: it drives the connections.
     runtime: Runtime,
 }
@@ -61,6 +66,7 @@ impl Connections {
             .parse()
             .map_err(|error: tokio_postgres::Error| PoolError::Url(error.to_string()))?;
         config.connect_timeout(CONNECT_TIMEOUT);
+        notice_silence(&mut config, options);
         if config.get_application_name().is_none() {
             config.application_name(format!("nanoclaw {}", options.node_name));
         }
@@ -73,7 +79,7 @@ impl Connections {
             .build()
             .map_err(|error| PoolError::Url(error.to_string()))?;
         let runtime = runtime.enable_all().build().map_err(PoolError::Threads)?;
-        Ok(Self { pool, config, tls, runtime })
+        Ok(Self { pool, config, tls, is_prepared: !options.is_pooled, runtime })
     }
 
     /// Blocks until the future has ended. For threads that may block, and for tasks of a runtime with several
@@ -85,10 +91,36 @@ impl Connections {
         }
     }
 
+    /// Statements of their own on this connection.
+    pub(crate) fn session<'c>(&self, client: &'c Client) -> SqlSession<'c> {
+        SqlSession::of_client(client, self.is_prepared)
+    }
+
+    /// A transaction on this connection: see [`SqlSession::begin`].
+    pub(crate) async fn begin<'c>(&self, client: &'c Client, lock_timeout_ms: u64) -> SqlSession<'c> {
+        SqlSession::begin(client, self.is_prepared, lock_timeout_ms).await
+    }
+
     /// The runtime of the connections.
     pub(crate) fn handle(&self) -> &Handle {
         self.runtime.handle()
     }
+}
+
+/// A network that delivers nothing ends connections within the lease. A transaction of a node that has
+/// stopped ends before its lease does: until then it keeps locks that the others need.
+fn notice_silence(config: &mut Config, options: &PostgresOptions) {
+    let third = options.lease / 3;
+    config.tcp_user_timeout(options.lease);
+    config.keepalives_idle(third).keepalives_interval(third).keepalives_retries(2);
+    if options.is_pooled {
+        // Parameters of the session are the pooler's.
+        return;
+    }
+    let idle = format!("-c idle_in_transaction_session_timeout={}", third.saturating_mul(2).as_millis());
+    // Options of the URL come last: they win.
+    let all = config.get_options().map_or_else(|| idle.clone(), |given| format!("{idle} {given}"));
+    config.options(all);
 }
 
 /// TLS that checks the server's certificate against the roots of Mozilla, and against `SSL_CERT_FILE`-like

@@ -3,6 +3,7 @@
 use crate::domain::id::UserId;
 use crate::ports::StoreError;
 use crate::store::postgres::encoded_param::EncodedParam;
+use crate::store::postgres::param_types::with_types;
 use deadpool_postgres::Client;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,7 +12,7 @@ use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::{FromSql, ToSql};
+use tokio_postgres::types::{FromSql, ToSql, Type};
 use tokio_postgres::{Row, Statement};
 
 /// The parameters of a statement.
@@ -22,6 +23,8 @@ pub(crate) type Params<'p> = &'p [&'p (dyn ToSql + Sync)];
 pub(crate) struct SqlSession<'t> {
     client: &'t Client,
     is_transaction: bool,
+    /// Whether statements are prepared once for each connection.
+    is_prepared: bool,
     state: Mutex<SessionState<'t>>,
 }
 
@@ -66,8 +69,8 @@ impl SqlFault {
         {
             return Self::Conflict;
         }
-        // Class 08: connection exceptions; 57P: the server stops or starts; 53: it lacks resources; 25P03: the
-        // transaction was idle for too long, because this node was stopped.
+        // Class 08: connection exceptions; 57P: the server stops or starts; 53: it lacks resources; 25P03:
+        // the transaction was idle for too long, because this node was stopped.
         let is_away = ["08", "57P", "53", "25P03"].iter().any(|class| code.code().starts_with(class));
         // A standby that has not been promoted yet.
         let is_standby = *code == SqlState::READ_ONLY_SQL_TRANSACTION;
@@ -106,14 +109,14 @@ pub(crate) fn failed(error: &tokio_postgres::Error) -> StoreError {
 
 impl<'t> SqlSession<'t> {
     /// Statements of their own.
-    pub(crate) fn of_client(client: &'t Client) -> Self {
-        Self { client, is_transaction: false, state: Mutex::default() }
+    pub(crate) fn of_client(client: &'t Client, is_prepared: bool) -> Self {
+        Self { client, is_transaction: false, is_prepared, state: Mutex::default() }
     }
 
     /// Statements of one transaction, which begins with the first of them. Inside it, a statement waits for
     /// the locks of others up to `lock_timeout_ms`; 0: as long as it takes.
-    pub(crate) async fn begin(client: &'t Client, lock_timeout_ms: u64) -> Self {
-        let session = Self { client, is_transaction: true, state: Mutex::default() };
+    pub(crate) async fn begin(client: &'t Client, is_prepared: bool, lock_timeout_ms: u64) -> Self {
+        let session = Self { client, is_transaction: true, is_prepared, state: Mutex::default() };
         session.state().is_open = true;
         let begin = match lock_timeout_ms {
             0 => "BEGIN".to_owned(),
@@ -137,6 +140,9 @@ impl<'t> SqlSession<'t> {
     /// The rows that a statement returns.
     pub(crate) async fn rows(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, StoreError> {
         let found = async {
+            if !self.is_prepared {
+                return self.client.query_typed(sql, &with_types(params)).await;
+            }
             let statement = self.client.prepare_cached(sql).await?;
             self.client.query(&statement, params).await
         };
@@ -160,6 +166,9 @@ impl<'t> SqlSession<'t> {
     /// Runs a statement. Returns how many rows it changed.
     pub(crate) async fn execute(&self, sql: &str, params: Params<'_>) -> Result<u64, StoreError> {
         let changed = async {
+            if !self.is_prepared {
+                return self.client.execute_typed(sql, &with_types(params)).await;
+            }
             let statement = self.client.prepare_cached(sql).await?;
             self.client.execute(&statement, params).await
         };
@@ -181,6 +190,12 @@ impl<'t> SqlSession<'t> {
         if !self.is_transaction {
             return self.execute(sql, params).await.map(|_| ());
         }
+        if !self.is_prepared {
+            let types: Vec<Type> = with_types(params).into_iter().map(|(_, of)| of).collect();
+            let params = EncodedParam::encode(&types, params)?;
+            self.queue(Box::pin(execute_unprepared(self.client, sql.to_owned(), params, types))).await;
+            return Ok(());
+        }
         let statement = match self.client.prepare_cached(sql).await {
             Ok(statement) => statement,
             Err(error) => {
@@ -188,7 +203,7 @@ impl<'t> SqlSession<'t> {
                 return Err(self.note(&error));
             }
         };
-        let params = EncodedParam::encode(&statement, params)?;
+        let params = EncodedParam::encode(statement.params(), params)?;
         let reply = execute_encoded(self.client, statement, params);
         self.queue(Box::pin(reply)).await;
         Ok(())
@@ -227,6 +242,16 @@ impl<'t> SqlSession<'t> {
         self.state().fault.get_or_insert(SqlFault::of(error));
         failed(error)
     }
+}
+
+async fn execute_unprepared(
+    client: &Client,
+    sql: String,
+    params: Vec<EncodedParam>,
+    types: Vec<Type>,
+) -> Result<(), tokio_postgres::Error> {
+    let params: Vec<(&(dyn ToSql + Sync), Type)> = params.iter().map(|param| param as _).zip(types).collect();
+    client.execute_typed(&sql, &params).await.map(|_| ())
 }
 
 async fn execute_encoded(

@@ -9,8 +9,8 @@ use crate::store::job_removals::JobRemovals;
 use crate::store::limits::StoreLimits;
 use crate::store::options::StoreOptions;
 use crate::store::postgres::accounts::quota_room::QuotaRooms;
-use crate::store::postgres::cluster::LastBeat;
 use crate::store::postgres::jobs::unfinished::UnfinishedEstimate;
+use crate::store::postgres::last_beat::LastBeat;
 use crate::store::postgres::next_due::NextDue;
 use crate::store::postgres::node::NodeLease;
 use crate::store::postgres::options::PostgresOptions;
@@ -18,6 +18,7 @@ use crate::store::postgres::pool::Connections;
 use crate::store::postgres::providers::KnownProviders;
 use crate::store::postgres::session::{SqlFault, SqlSession};
 use crate::store::postgres::writer::announcement::Announcement;
+use crate::store::postgres::writer::commit_marks::CommitMarks;
 use crate::store::postgres::writer::effects::CommitEffects;
 use crate::store::queue_length::QueueLength;
 use crate::store::rows::clock_trust::{ClockReading, ClockTrust, StoredClock};
@@ -25,6 +26,7 @@ use crate::store::rows::lease::Leases;
 use crate::store::waiting_claims::{PublishedQueue, WaitingClaims};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
 
 /// Maximum commits whose counts wait for a meter: a server sets it soon.
 const MAX_UNREPORTED: usize = 64;
@@ -65,6 +67,7 @@ pub(crate) struct PostgresShared {
     /// Counts from before the meter was set: those of the jobs that were taken over at the start.
     unreported: Mutex<Vec<CommitMetrics>>,
     pub(crate) unfinished: UnfinishedEstimate,
+    pub(crate) commit_marks: CommitMarks,
     /// The next delayed job.
     pub(crate) due_jobs: NextDue,
     /// The next run of a schedule.
@@ -121,6 +124,7 @@ impl PostgresShared {
             meter: OnceLock::new(),
             unreported: Mutex::default(),
             unfinished: UnfinishedEstimate::default(),
+            commit_marks: CommitMarks::default(),
             due_jobs: NextDue::default(),
             due_schedules: NextDue::default(),
             is_closing: AtomicBool::new(false),
@@ -251,28 +255,46 @@ impl PostgresShared {
 
     /// Runs `reader` with a connection of its own, and once more if that connection was lost: the database may
     /// have started again meanwhile. Blocks.
+    #[expect(clippy::needless_pass_by_value, reason = "readers are closures, written where they are given")]
     pub(crate) fn read<T>(
+        &self,
+        reader: impl AsyncFn(&SqlSession<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.connections.wait(self.try_read(reader))
+    }
+
+    /// The same with a limit of its time.
+    pub(crate) fn read_within<T>(
+        &self,
+        limit: Duration,
+        reader: impl AsyncFn(&SqlSession<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.connections.wait(async {
+            let found = tokio::time::timeout(limit, self.try_read(reader)).await;
+            found.unwrap_or(Err(StoreError::Unreachable))
+        })
+    }
+
+    async fn try_read<T>(
         &self,
         reader: impl AsyncFn(&SqlSession<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         if self.is_closed.load(Ordering::SeqCst) {
             return Err(StoreError::Closed);
         }
-        self.connections.wait(async {
-            let mut has_tried = false;
-            loop {
-                let client = self.connections.pool.get().await.map_err(|error| {
-                    tracing::debug!(%error, "no connection to the database");
-                    StoreError::Unreachable
-                })?;
-                let session = SqlSession::of_client(&client);
-                let found = reader(&session).await;
-                if found.is_ok() || has_tried || session.fault() != Some(SqlFault::Connection) {
-                    return found;
-                }
-                has_tried = true;
+        let mut has_tried = false;
+        loop {
+            let client = self.connections.pool.get().await.map_err(|error| {
+                tracing::debug!(%error, "no connection to the database");
+                StoreError::Unreachable
+            })?;
+            let session = self.connections.session(&client);
+            let found = reader(&session).await;
+            if found.is_ok() || has_tried || session.fault() != Some(SqlFault::Connection) {
+                return found;
             }
-        })
+            has_tried = true;
+        }
     }
 
     /// Applies the effects of a commit of this node.
@@ -294,11 +316,11 @@ impl PostgresShared {
             self.batch_watches.bump(*batch, *change);
         }
         self.cancel_leases(&announcement.cancelled);
-        if announcement.has_delayed_job {
+        if announcement.queue.has_delayed_job {
             self.due_jobs.forget();
         }
         self.job_removals.publish(announcement.removed_jobs.clone());
-        if announcement.has_ready_job {
+        if announcement.queue.has_ready_job {
             self.hint_ready();
         }
         if announcement.has_due_delivery {

@@ -7,7 +7,7 @@ use crate::store::limits::StoreLimits;
 use crate::store::options::StoreOptions;
 use crate::store::port_error::PortError;
 use crate::store::postgres::heartbeat::Heart;
-use crate::store::postgres::listener::listen;
+use crate::store::postgres::listener::{listen, poll};
 use crate::store::postgres::migrations::migrate;
 use crate::store::postgres::node::NodeLease;
 use crate::store::postgres::options::PostgresOptions;
@@ -99,7 +99,8 @@ impl PostgresStore {
         shared.resume_clock(database_ms, stored_clock);
         let retention = Arc::new(RetentionRunner::new(Arc::clone(&shared), others.clone()));
         let threads = start(&shared, queues, &jobs, &retention).map_err(PoolError::Threads)?;
-        shared.connections.handle().spawn(listen(Arc::downgrade(&shared)));
+        let (io, hearing) = (shared.connections.handle(), Arc::downgrade(&shared));
+        let _listener = if database.is_pooled { io.spawn(poll(hearing)) } else { io.spawn(listen(hearing)) };
         let store =
             Arc::new(Self { shared, jobs, others, ordered, retention, threads: Mutex::new(Some(threads)) });
         let prepared = store.write(async move |act: &mut Act<'_>| act.prepare_stored_bytes().await).wait();
@@ -153,7 +154,7 @@ impl PostgresStore {
         self.shared.close();
         let ended = self.shared.connections.wait(async {
             let client = self.shared.connections.pool.get().await.map_err(|_| StoreError::Unreachable)?;
-            self.shared.node.unregister(&SqlSession::of_client(&client)).await
+            self.shared.node.unregister(&self.shared.connections.session(&client)).await
         });
         if let Err(error) = ended {
             tracing::warn!(%error, "cannot give up the lease of this node; it ends by itself");
@@ -254,7 +255,7 @@ async fn prepare(
     let unreachable = |error: deadpool_postgres::PoolError| StoreError::Io(describe(&error));
     let mut client = connections.pool.get().await.map_err(unreachable)?;
     migrate(&mut client).await?;
-    let session = SqlSession::of_client(&client);
+    let session = connections.session(&client);
     // Several servers may share a database, each in its own schema.
     let channel = session.one("SELECT 'nanoclaw ' || current_schema()", &[]).await?.column(0)?;
     let database_ms = node.register(&session, database).await?;

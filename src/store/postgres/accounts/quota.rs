@@ -21,8 +21,8 @@ pub(crate) enum UnfinishedWork {
 }
 
 impl Act<'_> {
-    /// Refuses work beyond the quota of its user. Nodes that are near the limit count one after the other:
-    /// the lock is held until the end of the transaction.
+    /// Refuses work beyond the user's quotas of jobs and bytes. Nodes that are near a limit count one after
+    /// the other: the lock is held until the end of the transaction. Accepted work may wait for tokens.
     pub(crate) async fn admit_work<E>(&mut self, user: UserId, new: NewWork) -> Result<(), E>
     where
         E: From<StoreError> + From<QuotaRefusal>,
@@ -31,14 +31,15 @@ impl Act<'_> {
         if !self.limits.has_quotas || self.shared.quota_rooms.take(user, new, monotonic_ms) {
             return Ok(());
         }
-        let mut used = self.quota_of(user, UnfinishedWork::JobsAndLines).await?;
-        if !is_ample(&used, new) {
+        let mut quota = self.quota_of(user, UnfinishedWork::JobsAndLines).await?;
+        if !is_ample(&quota, new) {
             self.lock_of_user("quota", user).await?;
-            used = self.quota_of(user, UnfinishedWork::JobsAndLines).await?;
+            quota = self.quota_of(user, UnfinishedWork::JobsAndLines).await?;
         }
-        used.stored_bytes = used.stored_bytes.saturating_add_signed(self.pending_bytes(user));
-        used.admit(new, self.now_ms)?;
-        self.shared.quota_rooms.set(user, &used, new, monotonic_ms);
+        quota.stored_bytes = quota.stored_bytes.saturating_add_signed(self.pending_bytes(user));
+        quota.quota.tokens_per_day = None;
+        quota.admit(new, self.now_ms)?;
+        self.shared.quota_rooms.set(user, &quota, new, monotonic_ms);
         Ok(())
     }
 

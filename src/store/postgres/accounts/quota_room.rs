@@ -56,8 +56,8 @@ impl QuotaRooms {
     }
 
     /// Remembers a count, from which the new work is taken.
-    pub(crate) fn set(&self, user: UserId, used: &WorkQuota, new: NewWork, monotonic_ms: u64) {
-        let (jobs, bytes) = rest(used);
+    pub(crate) fn set(&self, user: UserId, quota: &WorkQuota, new: NewWork, monotonic_ms: u64) {
+        let (jobs, bytes) = rest(quota);
         let room = QuotaRoom {
             until_ms: monotonic_ms.saturating_add(FRESH_MS),
             jobs: jobs.saturating_sub(new.jobs),

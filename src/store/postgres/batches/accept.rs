@@ -28,7 +28,7 @@ impl Act<'_> {
             columns.2.push(Message::have_images(&line.spec.input));
         }
         // A lost node must not store more lines of batches that others have abandoned.
-        self.shared.node.check(&self.session).await?;
+        self.shared.node.check(&self.session, self.node).await?;
         let sql = "WITH unaccepted AS (INSERT INTO unaccepted_batches AS u (batch, user_id, node, lines) \
                      VALUES ($1, $2, $3, $4) ON CONFLICT (batch) DO UPDATE SET node = excluded.node, \
                      lines = u.lines + excluded.lines) \
@@ -39,11 +39,10 @@ impl Act<'_> {
                      AS n(custom_id, spec, has_images, nth) \
                    ON CONFLICT (batch, line) DO UPDATE SET bytes = excluded.bytes, \
                      custom_id = excluded.custom_id, spec = excluded.spec, has_images = excluded.has_images";
-        let node = self.shared.node.id();
         let (id, owner) = (batch.to_string(), sql_user(user));
         let (count, from) = (sql_number(lines.len()), sql_number(first));
         self.session
-            .send(sql, &[&id, &owner, &node, &count, &from, &columns.0, &columns.1, &columns.2])
+            .send(sql, &[&id, &owner, &self.node, &count, &from, &columns.0, &columns.1, &columns.2])
             .await?;
         let bytes = columns.0.iter().chain(&columns.1).map(String::len).sum::<usize>();
         self.count_bytes(user, sql_number(bytes));

@@ -42,7 +42,7 @@ impl Act<'_> {
     /// Unaccepted batches of this node under its old number: it lives, and so do their clients.
     pub(crate) async fn keep_unaccepted_batches(&mut self, old: i64) -> Result<(), StoreError> {
         let sql = "UPDATE unaccepted_batches SET node = $2 WHERE node = $1";
-        self.session.send(sql, &[&old, &self.shared.node.id()]).await?;
+        self.session.send(sql, &[&old, &self.node]).await?;
         Ok(())
     }
 

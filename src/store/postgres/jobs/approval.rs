@@ -35,8 +35,8 @@ impl Act<'_> {
         move_row(&mut row, JobStatus::Waiting)?;
         row.queue_place = QueuePlace::Delayed;
         // Waiting claims learn when it expires.
-        self.effects.announcement.has_ready_job = true;
-        self.effects.announcement.has_delayed_job = true;
+        self.effects.announcement.queue.has_ready_job = true;
+        self.effects.announcement.queue.has_delayed_job = true;
         Ok(self.put_row(&row).await?)
     }
 }

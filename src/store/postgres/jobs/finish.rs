@@ -63,7 +63,7 @@ impl Act<'_> {
         // All nodes lock in this order.
         let sql = "SELECT id, epoch, cancel_requested, accept FROM jobs WHERE id = ANY($1) AND lease_node = $2 \
                    AND status = 'running' ORDER BY id FOR NO KEY UPDATE";
-        for found in self.session.rows(sql, &[&ids, &self.shared.node.id()]).await? {
+        for found in self.session.rows(sql, &[&ids, &self.node]).await? {
             let confirmed = ConfirmedLease {
                 epoch: found.number(1)?,
                 is_cancelled: found.column(2)?,

@@ -68,12 +68,13 @@ impl Store for PostgresStore {
 
     fn finish(&self, fence: Fence, records: Vec<Record>, ending: JobOutcome) -> Ticket<(), LeaseError> {
         let bytes = records.iter().map(record_bytes).sum::<usize>().saturating_add(ending.output_text.len());
-        let leases = self.shared.leases();
-        let leased = leases.get(&fence.job);
         // A job of a conversation locks that first, and its own row in its turn.
-        let is_of_conversation = leased.is_some_and(|leased| leased.row.job.conversation_id.is_some());
+        let is_of_conversation = self
+            .shared
+            .leases()
+            .get(&fence.job)
+            .is_some_and(|leased| leased.row.job.conversation_id.is_some());
         let scope = if is_of_conversation { WriteScope::Any } else { WriteScope::EndsLease(fence.job) };
-        drop(leases);
         self.push(WriteOptions::weighing(bytes).scoped(scope), async move |act: &mut Act<'_>| {
             act.finish_job(fence, &records, &ending).await
         })

@@ -126,7 +126,7 @@ impl Act<'_> {
     pub(crate) async fn look_for_due(&mut self) -> Result<(), StoreError> {
         let due_jobs = &self.shared.due_jobs;
         let question = match due_jobs.known(self.now_ms, self.shared.clock.monotonic_ms()) {
-            Ok(next_ms) if !self.effects.announcement.has_delayed_job => {
+            Ok(next_ms) if !self.effects.announcement.queue.has_delayed_job => {
                 self.next_due_ms = next_ms;
                 return Ok(());
             }
@@ -144,11 +144,11 @@ impl Act<'_> {
 
     /// Queues a job: ready, or delayed until its start time. The caller writes its row.
     pub(crate) async fn enter_queue(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
-        self.effects.announcement.has_ready_job = true;
+        self.effects.announcement.queue.has_ready_job = true;
         match row.due_ms() {
             Some(run_at_ms) if run_at_ms > self.now_ms => {
                 row.queue_place = QueuePlace::Delayed;
-                self.effects.announcement.has_delayed_job = true;
+                self.effects.announcement.queue.has_delayed_job = true;
                 Ok(())
             }
             _ => self.make_ready(row).await,
@@ -156,7 +156,7 @@ impl Act<'_> {
     }
 
     async fn make_ready(&mut self, row: &mut JobRow) -> Result<(), StoreError> {
-        self.effects.announcement.has_ready_job = true;
+        self.effects.announcement.queue.has_ready_job = true;
         row.queue_place = QueuePlace::Ready;
         if row.fair.is_none() {
             let priority = row.job.priority.level();

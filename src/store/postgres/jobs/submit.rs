@@ -112,9 +112,9 @@ impl Act<'_> {
         self.enter_conversation(&row, spec, message_pair).await?;
         self.effects.unfinished = self.effects.unfinished.saturating_add(1);
         self.effects.metrics.accept();
-        self.effects.announcement.has_ready_job |=
+        self.effects.announcement.queue.has_ready_job |=
             matches!(row.queue_place, QueuePlace::Ready | QueuePlace::Delayed);
-        self.effects.announcement.has_delayed_job |= row.queue_place == QueuePlace::Delayed;
+        self.effects.announcement.queue.has_delayed_job |= row.queue_place == QueuePlace::Delayed;
         self.announce_event(id, 1);
         self.shown(row).await
     }

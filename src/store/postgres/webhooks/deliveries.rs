@@ -117,7 +117,7 @@ impl Act<'_> {
                     &delivery.settled_at_ms.map(sql_number),
                     &document(delivery)?,
                     &(lease == DeliveryLease::Ends),
-                    &self.shared.node.id(),
+                    &self.node,
                 ],
             )
             .await?;

@@ -65,9 +65,8 @@ impl Act<'_> {
              FROM picked WHERE d.id = picked.id AND d.next_try_ms <= $1 RETURNING d.id, d.delivery::text",
             free()
         );
-        let node = self.shared.node.id();
         let params = (sql_number(now_ms), sql_number(max));
-        let rows = self.session.rows(&sql, &[&params.0, &busy, &node, &params.1, &LEASE_S]).await?;
+        let rows = self.session.rows(&sql, &[&params.0, &busy, &self.node, &params.1, &LEASE_S]).await?;
         let (mut taken, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
         for row in rows {
             let id: DeliveryId = row.parsed(0)?;

@@ -9,6 +9,7 @@ use crate::store::limits::StoreLimits;
 use crate::store::postgres::node::HELD;
 use crate::store::postgres::session::{Columns, Params, SqlSession, document, sql_number, sql_user};
 use crate::store::postgres::shared::PostgresShared;
+use crate::store::postgres::writer::commit_marks::CommitMark;
 use crate::store::postgres::writer::effects::CommitEffects;
 use crate::store::rows::job::JobRow;
 use crate::store::rows::lease::{LeasedJob, LogTail, PlacedRecord};
@@ -19,6 +20,8 @@ pub(crate) struct Act<'t> {
     pub(crate) session: SqlSession<'t>,
     pub(crate) shared: &'t PostgresShared,
     pub(crate) limits: StoreLimits,
+    /// The number of this node when the transaction began.
+    pub(crate) node: i64,
     /// The time of the transaction, unix milliseconds.
     pub(crate) now_ms: u64,
     pub(crate) effects: CommitEffects,
@@ -66,6 +69,8 @@ pub(crate) struct UsageSlot {
 /// Result of a group of writes, before its commit.
 pub(crate) struct CommitOutcome {
     pub(crate) changed: HashMap<JobId, Option<LeasedJob>>,
+    /// The number of this node under which they were changed.
+    pub(crate) node: i64,
     pub(crate) effects: CommitEffects,
     /// Leases for the waiting claims.
     pub(crate) leases: Vec<Lease>,
@@ -73,8 +78,8 @@ pub(crate) struct CommitOutcome {
     pub(crate) next_due_ms: Option<u64>,
     /// Whether a claim has looked at the queue.
     pub(crate) has_looked: bool,
-    /// The transaction's number, if it wrote anything.
-    pub(crate) transaction: Option<String>,
+    /// Whether the transaction has written anything.
+    pub(crate) has_written: bool,
     /// Hints about ready jobs that its effects have given.
     pub(crate) own_hints: u64,
 }
@@ -85,6 +90,7 @@ impl<'t> Act<'t> {
             session,
             shared,
             limits: shared.limits,
+            node: shared.node.id(),
             now_ms: shared.now_ms(),
             effects: CommitEffects::default(),
             changed: HashMap::new(),
@@ -184,7 +190,11 @@ impl<'t> Act<'t> {
     }
 
     /// Writes everything, checks that this node has its lease, and announces the changes. The commit follows.
-    pub(crate) async fn finish(&mut self, leases: Vec<Lease>) -> Result<CommitOutcome, StoreError> {
+    pub(crate) async fn finish(
+        &mut self,
+        leases: Vec<Lease>,
+        mark: &CommitMark<'_>,
+    ) -> Result<CommitOutcome, StoreError> {
         let mut changed = std::mem::take(&mut self.changed);
         for (job, leased) in &mut changed {
             if let Some(leased) = leased {
@@ -197,26 +207,47 @@ impl<'t> Act<'t> {
                        ON CONFLICT (user_id) DO UPDATE SET bytes = greatest(s.bytes + $2::bigint, 0)";
             self.session.send(sql, &[&sql_user(user), &change]).await?;
         }
-        let transaction = self.check_and_announce(!changed.is_empty()).await?;
-        let (next_due_ms, has_looked) = (self.next_due_ms, self.has_looked);
+        let has_written = self.check_and_announce(!changed.is_empty(), mark).await?;
+        let (node, next_due_ms, has_looked) = (self.node, self.next_due_ms, self.has_looked);
         let effects = std::mem::take(&mut self.effects);
-        Ok(CommitOutcome { changed, effects, leases, next_due_ms, has_looked, transaction, own_hints: 0 })
+        Ok(CommitOutcome {
+            changed,
+            node,
+            effects,
+            leases,
+            next_due_ms,
+            has_looked,
+            has_written,
+            own_hints: 0,
+        })
     }
 
-    /// The last statement before the commit: one round trip. Returns the number of the transaction, if it
-    /// wrote anything.
-    async fn check_and_announce(&self, is_under_lease: bool) -> Result<Option<String>, StoreError> {
+    /// The last statement before the commit: one round trip. Marks the transaction, if it has written anything.
+    /// Returns whether it has.
+    async fn check_and_announce(
+        &self,
+        is_under_lease: bool,
+        mark: &CommitMark<'_>,
+    ) -> Result<bool, StoreError> {
         let node = &self.shared.node;
-        let payload = self.effects.announcement.encode(node.id(), self.shared.now_ms());
+        let payload = self.effects.announcement.encode(self.node, self.shared.now_ms());
         // If the lease is lost, the transaction is not committed, and nothing is announced.
         let sql = format!(
-            "WITH held AS ({HELD}) SELECT pg_current_xact_id_if_assigned()::text, NOT $2 OR EXISTS (SELECT FROM held), \
-             CASE WHEN $4::text IS NOT NULL THEN pg_notify($3, $4)::text END"
+            "WITH held AS ({HELD}), marked AS (UPDATE commit_marks SET number = $6 WHERE node = $1 AND lane = $5 \
+               AND pg_current_xact_id_if_assigned() IS NOT NULL RETURNING node) \
+             SELECT pg_current_xact_id_if_assigned() IS NOT NULL, EXISTS (SELECT FROM marked), \
+             NOT $2 OR EXISTS (SELECT FROM held), CASE WHEN $4::text IS NOT NULL THEN pg_notify($3, $4)::text END"
         );
-        let params: Params<'_> = &[&node.id(), &is_under_lease, &self.shared.channel, &payload];
+        let params: Params<'_> =
+            &[&self.node, &is_under_lease, &self.shared.channel, &payload, &mark.lane, &mark.number];
         let found = self.session.one(&sql, params).await?;
-        node.noted(found.column(1)?)?;
-        found.column(0)
+        let (has_written, is_marked): (bool, bool) = (found.column(0)?, found.column(1)?);
+        node.noted(self.node, found.column(2)?)?;
+        if has_written && !is_marked {
+            // This node is gone for the others. It comes back under another number.
+            return Err(StoreError::Unreachable);
+        }
+        Ok(has_written)
     }
 
     async fn insert_records(&mut self) -> Result<(), StoreError> {

@@ -22,12 +22,8 @@ pub(crate) struct Announcement {
     /// Deleted jobs and their owners: their files go on all nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "r")]
     pub(crate) removed_jobs: Vec<(UserId, JobId)>,
-    /// A job became ready, or will be.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "q")]
-    pub(crate) has_ready_job: bool,
-    /// A job has a new start time, or waits until one.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "t")]
-    pub(crate) has_delayed_job: bool,
+    #[serde(flatten)]
+    pub(crate) queue: QueueNews,
     /// A delivery became due.
     #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "d")]
     pub(crate) has_due_delivery: bool,
@@ -40,6 +36,17 @@ pub(crate) struct Announcement {
     /// When it did, by the clock that all nodes share, unix milliseconds; 0: unknown.
     #[serde(default, rename = "m")]
     pub(crate) at_ms: u64,
+}
+
+/// What waiting workers learn.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct QueueNews {
+    /// A job became ready, or will be.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "q")]
+    pub(crate) has_ready_job: bool,
+    /// A job has a new start time, or waits until one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "t")]
+    pub(crate) has_delayed_job: bool,
 }
 
 impl Announcement {
@@ -61,8 +68,7 @@ impl Announcement {
     pub(crate) fn everything() -> Self {
         Self {
             is_everything: true,
-            has_ready_job: true,
-            has_delayed_job: true,
+            queue: QueueNews { has_ready_job: true, has_delayed_job: true },
             has_due_delivery: true,
             ..Self::default()
         }

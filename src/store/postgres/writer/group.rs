@@ -3,9 +3,10 @@
 use crate::domain::id::JobId;
 use crate::ports::{Lease, Measurement, StoreError};
 use crate::store::postgres::pool::Connections;
-use crate::store::postgres::session::{Columns, SqlFault, SqlSession};
+use crate::store::postgres::session::SqlFault;
 use crate::store::postgres::shared::PostgresShared;
 use crate::store::postgres::writer::act::{Act, CommitOutcome};
+use crate::store::postgres::writer::commit_marks::CommitMark;
 use crate::store::postgres::writer::write::{QueuedWrite, WriteScope};
 
 /// Why a group was not committed.
@@ -36,12 +37,13 @@ pub(crate) async fn run_group(
     claims: GroupClaims,
 ) -> Result<CommitOutcome, GroupFailure> {
     let unreachable = |_| GroupFailure { error: StoreError::Unreachable, fault: SqlFault::Connection };
+    let mark = shared.commit_marks.next().map_err(|error| failure(error, None))?;
     let client = connections.pool.get().await.map_err(unreachable)?;
     let lock_timeout_ms = if writes.len() > 1 { GROUP_LOCK_TIMEOUT_MS } else { 0 };
-    let mut act = Act::new(SqlSession::begin(&client, lock_timeout_ms).await, shared);
+    let mut act = Act::new(connections.begin(&client, lock_timeout_ms).await, shared);
     let written = async {
         let leases = apply(&mut act, writes, claims).await?;
-        act.finish(leases).await
+        act.finish(leases, &mark).await
     };
     let outcome = match written.await {
         Ok(outcome) => outcome,
@@ -50,17 +52,19 @@ pub(crate) async fn run_group(
     let began_us = shared.clock.monotonic_us();
     match act.session.commit().await {
         Ok(()) => {
-            if let Some(meter) = shared.meter.get().filter(|_| outcome.transaction.is_some()) {
+            if let Some(meter) = shared.meter.get().filter(|_| outcome.has_written) {
                 let took_us = shared.clock.monotonic_us().saturating_sub(began_us);
                 meter.record(Measurement::Committed { writes: writes.len(), took_us });
             }
             Ok(outcome)
         }
-        Err(error) => match (SqlFault::of(&error), &outcome.transaction) {
-            (SqlFault::Connection, Some(number)) if is_committed(shared, connections, number).await? => {
-                Ok(outcome)
+        Err(error) => match SqlFault::of(&error) {
+            SqlFault::Connection if outcome.has_written => {
+                let is_committed = is_committed((shared, connections), &mark, outcome.node).await?;
+                let failure = GroupFailure { error: StoreError::Unreachable, fault: SqlFault::Connection };
+                if is_committed { Ok(outcome) } else { Err(failure) }
             }
-            (fault, _) => Err(GroupFailure { error: StoreError::Unreachable, fault }),
+            fault => Err(GroupFailure { error: StoreError::Unreachable, fault }),
         },
     }
 }
@@ -84,14 +88,14 @@ async fn apply(
     }
     act.write_ended().await?;
     act.settle_line_ends().await?;
-    let is_worth_a_look = claims.may_have_work || act.effects.announcement.has_ready_job;
+    let is_worth_a_look = claims.may_have_work || act.effects.announcement.queue.has_ready_job;
     if claims.wanted == 0 || !is_worth_a_look {
         return Ok(Vec::new());
     }
     let leases = act.claim_jobs(claims.wanted).await?;
     act.has_looked = true;
     // The queue is empty: other nodes need not look.
-    act.effects.announcement.has_ready_job &= leases.len() == claims.wanted;
+    act.effects.announcement.queue.has_ready_job &= leases.len() == claims.wanted;
     Ok(leases)
 }
 
@@ -107,23 +111,19 @@ fn failure(error: StoreError, fault: Option<SqlFault>) -> GroupFailure {
 /// Whether a transaction was committed whose reply was lost. Asks until the database answers: neither "yes"
 /// nor "no" may be guessed.
 async fn is_committed(
-    shared: &PostgresShared,
-    connections: &Connections,
-    number: &str,
+    (shared, connections): (&PostgresShared, &Connections),
+    mark: &CommitMark<'_>,
+    node: i64,
 ) -> Result<bool, GroupFailure> {
     let lost = || GroupFailure { error: StoreError::Unreachable, fault: SqlFault::InDoubt };
     let deadline = tokio::time::Instant::now() + shared.database.lease;
     loop {
         if let Ok(client) = connections.pool.get().await {
-            let session = SqlSession::of_client(&client);
-            let found = session.one("SELECT pg_xact_status($1::text::xid8)", &[&number]).await;
-            match found.and_then(|row| row.column::<Option<String>>(0)).as_ref().map(Option::as_deref) {
-                Ok(Some("committed")) => return Ok(true),
-                Ok(Some("aborted")) => return Ok(false),
-                // It is still in progress, or the connection is bad.
-                Ok(Some(_)) | Err(_) => {}
-                // Too long ago to know: it was committed or not before this node lost its lease.
+            match mark.is_committed(&connections.session(&client), node).await {
+                Ok(Some(is_committed)) => return Ok(is_committed),
+                // This node has lost its lease, and with it its marks.
                 Ok(None) => return Err(lost()),
+                Err(_) => {}
             }
         }
         if tokio::time::Instant::now() >= deadline {

@@ -3,6 +3,7 @@
 
 pub(crate) mod act;
 pub(crate) mod announcement;
+pub(crate) mod commit_marks;
 pub(crate) mod effects;
 pub(crate) mod group;
 pub(crate) mod thread;

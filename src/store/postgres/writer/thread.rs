@@ -1,9 +1,9 @@
 //! The threads that run the queued writes. One gathers the writes of jobs into groups and serves waiting
 //! claims at their ends; others run one write at a time.
 
-use crate::ports::{CancelToken, StoreError, Urgency};
+use crate::ports::{CancelReason, CancelToken, StoreError, Urgency};
 use crate::store::postgres::pool::Connections;
-use crate::store::postgres::session::{Columns, SqlFault, SqlSession};
+use crate::store::postgres::session::{Columns, SqlFault};
 use crate::store::postgres::shared::PostgresShared;
 use crate::store::postgres::writer::act::CommitOutcome;
 use crate::store::postgres::writer::group::{GroupClaims, GroupFailure, run_group};
@@ -85,7 +85,7 @@ impl JobWriter {
         let hints = shared.ready_hints.load(Ordering::SeqCst);
         let looking = self.connections.wait(async {
             let client = self.connections.pool.get().await.map_err(|_| StoreError::Unreachable)?;
-            let found = SqlSession::of_client(&client).one(sql, &[]).await?;
+            let found = self.connections.session(&client).one(sql, &[]).await?;
             Ok::<_, StoreError>((found.column::<bool>(0)?, found.optional_number(1)?))
         });
         let is_due = |due_ms: Option<u64>| due_ms.is_some_and(|due_ms| due_ms <= shared.now_ms());
@@ -241,15 +241,18 @@ fn settle(
     mut outcome: CommitOutcome,
 ) -> CommitOutcome {
     let mut leases = shared.leases();
+    let is_held = shared.node.is_held_as(outcome.node);
     for (job, change) in outcome.changed.drain() {
         match change {
-            Some(changed) => leases.insert(job, changed),
-            None => leases.remove(&job),
-        };
+            Some(changed) if is_held => drop(leases.insert(job, changed)),
+            // Since the commit this node has lost its jobs, and others may run them by now.
+            Some(changed) => changed.cancel.cancel(CancelReason::LeaseLost),
+            None => drop(leases.remove(&job)),
+        }
     }
     drop(leases);
     // Callers find watches and cancellations as their writes have left them.
-    outcome.own_hints = u64::from(outcome.effects.announcement.has_ready_job);
+    outcome.own_hints = u64::from(outcome.effects.announcement.queue.has_ready_job);
     shared.apply(std::mem::take(&mut outcome.effects));
     for write in writes {
         write.settle(Ok(()));
