@@ -76,6 +76,7 @@ mod snapshots;
 mod status;
 mod store_contract;
 mod store_contract_postgres;
+mod store_migration;
 mod store_speed;
 mod stored_completions;
 mod style;

@@ -49,7 +49,9 @@ pub(super) fn open_database(
 ) -> Result<Arc<PostgresStore>, AppError> {
     provide_data_dir(&config.data_dir)?;
     let database = database_options(config, url);
-    Ok(PostgresStore::open(&database, &store_options(config), &config.limits, Arc::clone(clock))?)
+    let store = PostgresStore::open(&database, &store_options(config), &config.limits, Arc::clone(clock))?;
+    store.set_scratch_directory(&config.data_dir);
+    Ok(store)
 }
 
 /// How this node reaches the database.

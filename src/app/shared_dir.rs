@@ -366,7 +366,7 @@ mod tests {
         node.check().unwrap();
         fs::remove_file(&beacon).unwrap();
         assert_eq!(node.check(), Err(NO_BEACON.to_owned()));
-        let look_now = || node.last_look().as_mut().unwrap().at_ms = 0;
+        let look_now = || *node.last_look() = None;
         fs::write(&beacon, "0123").unwrap();
         look_now();
         assert_eq!(node.check(), Err(OTHER_BEACON.to_owned()));

@@ -7,7 +7,10 @@ use super::terminal::Terminal;
 use super::terminal::progress::TaskProgress;
 use crate::app::{STORE_FILE, provide_data_dir};
 use crate::ports::Clock;
-use crate::store::{AtomicFile, FileProbe, OpenError, backup_closed, probe_file, restore as restore_store};
+use crate::store::{
+    AtomicFile, FileProbe, OpenError, StoreLocation, TransferError, backup_closed, backup_database,
+    probe_file, restore as restore_store,
+};
 use serde_json::json;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -40,7 +43,7 @@ pub(super) struct RestoreArgs {
 /// Copies the store. The file gets its name once the copy is complete.
 pub(super) fn backup(
     client: &ApiClient,
-    data_dir: impl FnOnce() -> Result<PathBuf, CliError>,
+    store: impl FnOnce() -> Result<StoreLocation, CliError>,
     args: &BackupArgs,
     terminal: &Terminal,
 ) -> Result<(), CliError> {
@@ -57,11 +60,17 @@ pub(super) fn backup(
     let (bytes, source) = if let Some((bytes, body)) = client.download("/v1/backup")? {
         (receive(body, bytes, &draft, terminal)?, client.base().to_owned())
     } else {
-        let store = data_dir()?.join(STORE_FILE);
         let progress = TaskProgress::time("copying the store", terminal);
-        let copied = copy_closed(&store, client, &draft)?;
+        let copied = match store()? {
+            StoreLocation::File(store) => (copy_closed(&store, client, &draft)?, store.display().to_string()),
+            StoreLocation::Database(url) => {
+                let observe = &mut |table, rows| progress.describe(format!("{table}: {rows} rows"));
+                let copied = backup_database(&url, &draft, observe);
+                (copied.map_err(|error| transfer_error(&error))?, "the database of store.url".to_owned())
+            }
+        };
         progress.end();
-        (copied, store.display().to_string())
+        copied
     };
     match probe_file(draft.path()) {
         Ok(FileProbe::Store) => draft.finish().map_err(unwritable)?,
@@ -80,11 +89,16 @@ pub(super) fn backup(
 
 /// Replaces the store of the data directory by a backup; no server may have it open.
 pub(super) fn restore(
-    data_dir: &Path,
+    (data_dir, configured): (&Path, StoreLocation),
     clock: &dyn Clock,
     args: &RestoreArgs,
     terminal: &Terminal,
 ) -> Result<(), CliError> {
+    if let StoreLocation::Database(_) = configured {
+        return Err(CliError::failed("the store of the configuration is a database (store.url)").hint(
+            format!("fill an empty one: nanoclaw migrate --from '{}' --to store.url", args.file.display()),
+        ));
+    }
     provide_data_dir(data_dir).map_err(|error| {
         CliError::failed(error.to_string()).hint("name a directory that you may write to: --data-dir DIR")
     })?;
@@ -146,6 +160,10 @@ fn copy_closed(store: &Path, client: &ApiClient, draft: &AtomicFile) -> Result<u
         .hint("name the server with --server, or the directory with --data-dir")),
         _ => backup_closed(store, draft).map_err(|error| explain(&error)),
     }
+}
+
+pub(super) fn transfer_error(error: &TransferError) -> CliError {
+    CliError::failed(error.to_string()).hint(error.advice())
 }
 
 pub(super) fn explain(error: &OpenError) -> CliError {

@@ -1,12 +1,15 @@
-//! `nanoclaw check`: reads a closed store and the contents of uploaded files completely, and names what is
-//! damaged.
+//! `nanoclaw check`: reads a closed store or a database completely, and the contents of uploaded files. Names
+//! what is damaged.
 
-use super::backup::explain;
+use super::backup::{explain, transfer_error};
 use super::error::CliError;
 use super::terminal::Terminal;
 use super::terminal::progress::TaskProgress;
-use crate::app::{CONTENTS_DIRECTORY, STORE_FILE};
-use crate::store::{ContentDirectory, DAMAGED_EXIT, DAMAGED_STORE, check as check_store, is_about_to_abort};
+use crate::app::CONTENTS_DIRECTORY;
+use crate::store::{
+    ContentDirectory, DAMAGED_EXIT, DAMAGED_STORE, StoreCheck, StoreLocation, check as check_store,
+    check_database, is_about_to_abort,
+};
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;
@@ -31,23 +34,20 @@ fn quiet_panics() {
     }));
 }
 
-/// Checks the store of the data directory; no server may have it open. Fails if anything is damaged.
+/// Checks the store of the data directory, which no server may have open, or the database of the
+/// configuration. Fails if anything is damaged.
 pub(super) fn check(
-    data_dir: &Path,
+    (data_dir, store): (&Path, StoreLocation),
     args: &StoreCheckArgs,
     terminal: &Terminal,
 ) -> Result<ExitCode, CliError> {
-    let store = data_dir.join(STORE_FILE);
-    quiet_panics();
     let progress = TaskProgress::time("reading the store", terminal);
-    let checked = check_store(&store).map_err(|error| explain(&error))?;
-    let damaged_contents = checked.as_ref().map_or_else(Vec::new, |report| {
-        ContentDirectory::check(&data_dir.join(CONTENTS_DIRECTORY), &report.contents)
-    });
+    let report = read(&store)?;
+    let damaged_contents = ContentDirectory::check(&data_dir.join(CONTENTS_DIRECTORY), &report.contents);
     progress.end();
-    let Some(report) = checked else {
-        return Err(CliError::failed(format!("there is no store at '{}'", store.display()))
-            .hint("name its directory with --data-dir"));
+    let (store, restore) = match &store {
+        StoreLocation::File(file) => (file.display().to_string(), "nanoclaw restore FILE"),
+        StoreLocation::Database(_) => ("store.url".to_owned(), "nanoclaw migrate --from FILE --to store.url"),
     };
     let damaged = report.damaged.saturating_add(damaged_contents.len() as u64);
     let places: Vec<&String> = report.places.iter().chain(&damaged_contents).collect();
@@ -64,7 +64,7 @@ pub(super) fn check(
     }
     if report.damaged > 0 {
         terminal.info(&format!("{} of {} rows or tables are damaged", report.damaged, report.rows));
-        terminal.info("hint: restore a backup from before: nanoclaw restore FILE");
+        terminal.info(&format!("hint: restore a backup from before: {restore}"));
     }
     if !damaged_contents.is_empty() {
         let all = report.contents.len();
@@ -76,4 +76,18 @@ pub(super) fn check(
         ));
     }
     Ok(ExitCode::FAILURE)
+}
+
+fn read(store: &StoreLocation) -> Result<StoreCheck, CliError> {
+    match store {
+        StoreLocation::File(file) => {
+            quiet_panics();
+            let missing = || {
+                CliError::failed(format!("there is no store at '{}'", file.display()))
+                    .hint("name its directory with --data-dir")
+            };
+            check_store(file).map_err(|error| explain(&error))?.ok_or_else(missing)
+        }
+        StoreLocation::Database(url) => check_database(url).map_err(|error| transfer_error(&error)),
+    }
 }

@@ -4,14 +4,15 @@ use super::client::{self, ApiClient};
 use super::error::CliError;
 use super::terminal::Colour;
 use super::{
-    admin, backup, batch, check, configuration, doctor, exec, jobs, manual, mcp, nodes, resources, serve,
-    tools,
+    admin, backup, batch, check, configuration, doctor, exec, jobs, manual, mcp, migrate, nodes, resources,
+    serve, tools,
 };
-use crate::app::read_control_file;
 use crate::app::system::SystemClock;
+use crate::app::{STORE_FILE, read_control_file};
 use crate::config::{Config, ConfigError, Sources};
 use crate::domain::secret::Secret;
 use crate::ports::Clock;
+use crate::store::StoreLocation;
 use admin::{AccountAdmin, token, user};
 use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
@@ -109,10 +110,12 @@ pub(super) enum Command {
     Backup(backup::BackupArgs),
     /// Replace the store by a backup; stop the server first
     Restore(backup::RestoreArgs),
-    /// Read the whole store and name damaged rows; stop the server first
+    /// Read the whole store and name damaged rows; stop the server of a file first
     Check(check::StoreCheckArgs),
     /// List the servers that share the database of store.url
     Nodes(nodes::NodesArgs),
+    /// Move the store from a file into a database, or back; stop all servers first
+    Migrate(migrate::MigrateArgs),
     /// Create, list and change accounts
     #[command(subcommand)]
     User(user::UserCommand),
@@ -167,6 +170,29 @@ impl GlobalOptions {
     /// The data directory. A configuration is read only if no option names the directory.
     pub(super) fn data_dir(&self) -> Result<PathBuf, CliError> {
         self.data_dir.clone().map_or_else(|| self.load_keyless().map(|config| config.data_dir), Ok)
+    }
+
+    /// The store of this machine: the database of the configuration, unless an option names a directory, or
+    /// the file in the data directory.
+    pub(super) fn store(&self) -> Result<StoreLocation, CliError> {
+        if let Some(dir) = &self.data_dir {
+            return Ok(StoreLocation::File(dir.join(STORE_FILE)));
+        }
+        let config = self.load_keyless()?;
+        Ok(match config.store.url.clone() {
+            Some(url) => StoreLocation::Database(url),
+            None => StoreLocation::File(config.data_dir.join(STORE_FILE)),
+        })
+    }
+
+    /// The database of the configuration.
+    pub(super) fn configured_database(&self) -> Result<StoreLocation, CliError> {
+        let url = self.load_keyless()?.store.url.clone();
+        let missing = || {
+            CliError::failed("the configuration has no store.url")
+                .hint("name a configuration with --config, or write the URL itself")
+        };
+        url.map(StoreLocation::Database).ok_or_else(missing)
     }
 
     /// The server to ask for a copy of the store: the named one, else the one that has this data directory

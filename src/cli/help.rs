@@ -12,7 +12,7 @@ const GROUPS: &[(&str, &[(&str, &str)])] = &[
             ("serve", "Run the server"),
             ("demo", "Show a job that runs, streams, is killed and resumes"),
             ("doctor, check", "What works on this machine; is the store intact"),
-            ("config", "Show or check the configuration"),
+            ("config, migrate", "Show the configuration; move the store into a database"),
             ("nodes", "List the servers that share the database of store.url"),
             ("backup, restore", "Copy the whole store into a file, and back"),
         ],
@@ -70,6 +70,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("restore", &["nanoclaw restore /backups/nanoclaw-2026-01-31.redb --data-dir /var/lib/nanoclaw"]),
     ("check", &["nanoclaw check --data-dir /var/lib/nanoclaw"]),
     ("nodes", &["nanoclaw nodes", "nanoclaw nodes --json | jq .warnings"]),
+    (
+        "migrate",
+        &[
+            "nanoclaw migrate --from /var/lib/nanoclaw/nanoclaw.redb --to postgres://nanoclaw@db/nanoclaw",
+            "nanoclaw migrate --from store.url --to /var/lib/nanoclaw/nanoclaw.redb",
+        ],
+    ),
     ("user", &["nanoclaw user add ann", "pwgen 20 1 | nanoclaw user add ann --password-stdin"]),
     (
         "token",
@@ -99,7 +106,7 @@ fn used_options(command: &str) -> &'static [&'static str] {
         "serve" | "restore" | "check" | "user" | "token" | "tools" | "doctor" | "config" => {
             &["config", "data_dir"]
         }
-        "exec" | "mcp" => &["config"],
+        "exec" | "mcp" | "migrate" => &["config"],
         _ => &[],
     }
 }

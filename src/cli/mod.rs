@@ -17,6 +17,7 @@ mod jobs;
 mod logging;
 mod manual;
 mod mcp;
+mod migrate;
 mod nodes;
 mod resources;
 mod serve;
@@ -94,11 +95,13 @@ impl Command {
             Self::Deny(args) => approval::deny(&client()?, args, terminal).map(done),
             Self::Retry(args) => ask::retry(&client()?, args, terminal).map(done),
             Self::Backup(args) => {
-                let data_dir = || common.data_dir();
-                backup::backup(&common.store_server()?, data_dir, args, terminal).map(done)
+                backup::backup(&common.store_server()?, || common.store(), args, terminal).map(done)
             }
-            Self::Restore(args) => backup::restore(&common.data_dir()?, &*clock, args, terminal).map(done),
-            Self::Check(args) => check::check(&common.data_dir()?, args, terminal),
+            Self::Restore(args) => {
+                backup::restore((&common.data_dir()?, common.store()?), &*clock, args, terminal).map(done)
+            }
+            Self::Check(args) => check::check((&common.data_dir()?, common.store()?), args, terminal),
+            Self::Migrate(args) => migrate::migrate(|| common.configured_database(), args, terminal),
             Self::User(command) => user::user(|| common.account_admin(), command, terminal).map(done),
             Self::Token(command) => token::token(&*common.account_admin()?, command, terminal).map(done),
             Self::Nodes(args) => nodes::nodes(&common.nodes_source()?, &*clock, args, terminal).map(done),

@@ -241,7 +241,6 @@ fn store_class(error: &StoreError) -> (StatusCode, &'static str) {
         StoreError::Recovering => (StatusCode::SERVICE_UNAVAILABLE, "recovering"),
         StoreError::Unreachable => (StatusCode::SERVICE_UNAVAILABLE, "database_unreachable"),
         StoreError::FilesUnavailable(_) => FILES_UNAVAILABLE,
-        StoreError::NoBackup => (StatusCode::NOT_IMPLEMENTED, "no_backup"),
         StoreError::Misplaced => (StatusCode::SERVICE_UNAVAILABLE, "store_moved"),
         StoreError::Closed => (StatusCode::SERVICE_UNAVAILABLE, "shutting_down"),
         StoreError::Full | StoreError::LowDisk { .. } => (StatusCode::INSUFFICIENT_STORAGE, "disk_full"),

@@ -17,9 +17,6 @@ pub enum StoreError {
     /// The database of the store cannot be reached; try again in a moment (HTTP: 503 with `Retry-After`).
     #[error("the database cannot be reached, try again in a moment")]
     Unreachable,
-    /// The store is a database, which has its own backups (HTTP: 501).
-    #[error("the store is a database: back it up with its own tools, for example pg_dump")]
-    NoBackup,
     /// This node may not use the contents of files now (HTTP: 503).
     #[error("{0}")]
     FilesUnavailable(String),

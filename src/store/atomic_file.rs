@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 /// A file that does not have its final name yet.
@@ -68,6 +68,16 @@ impl Drop for AtomicFile {
 pub(super) fn sync_directory_of(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
     File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// When root writes a service's store, the file must belong to the service, which owns the directory.
+pub(super) fn give_to_owner(file: &File, store: &Path) -> io::Result<()> {
+    let parent = store.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let (written, directory) = (file.metadata()?, fs::metadata(parent.unwrap_or(Path::new(".")))?);
+    if (written.uid(), written.gid()) == (directory.uid(), directory.gid()) {
+        return Ok(());
+    }
+    fchown(file, Some(directory.uid()), Some(directory.gid()))
 }
 
 /// The path with a suffix appended to its last name.

@@ -18,6 +18,7 @@ mod queue_length;
 mod redb;
 mod retention_age;
 mod rows;
+mod transfer;
 mod waiting_claims;
 
 pub use self::redb::{
@@ -30,3 +31,6 @@ pub use damage_panic::{DAMAGED_EXIT, DAMAGED_STORE, is_about_to_abort};
 use file_probe::mark_store;
 pub use file_probe::{FileProbe, had_store, probe_file};
 pub use retention_age::{InvalidRetentionAge, RetentionAge};
+pub use transfer::{
+    MigrationReport, StoreLocation, TableComparison, TransferError, backup_database, check_database, migrate,
+};

@@ -85,8 +85,8 @@ impl ProcessFaults {
             }
             Self::Database { proxy, schema, name, .. } => {
                 let database = PostgresOptions {
-                    is_pooled: false,
                     audit_entries: 1_000,
+                    is_pooled: false,
                     url: Secret::from(proxy.url(schema)),
                     node_name: name.clone(),
                     lease: LEASE,

@@ -28,7 +28,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Jobs in every state, so that no table is empty.
-fn busy() -> Fixture {
+pub(crate) fn busy() -> Fixture {
     let fixture = Fixture::file();
     let mut late = job(1, ANN);
     late.spec.run_at_ms = Some(9_000_000);

@@ -3,7 +3,7 @@
 
 mod approvals;
 mod background_jobs;
-mod backup;
+pub(crate) mod backup;
 mod batch_expiry;
 mod batch_limits;
 mod batches;
@@ -19,7 +19,7 @@ mod defer;
 mod event_log;
 mod fair_shares;
 mod faults;
-mod fixture;
+pub(crate) mod fixture;
 mod images;
 mod job_lists;
 mod job_waits;
@@ -30,7 +30,7 @@ mod recovery;
 mod regenerate;
 mod retention;
 mod retries;
-mod schedules;
+pub(crate) mod schedules;
 mod stored_bytes;
 mod stored_files;
 mod summaries;

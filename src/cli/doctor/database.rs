@@ -263,13 +263,13 @@ mod tests {
     }
 
     fn options(connections: usize) -> PostgresOptions {
-            is_pooled: false,
         PostgresOptions {
             url: "host=/nowhere".to_owned().into(),
             node_name: "one".to_owned(),
             lease: Duration::from_secs(15),
             connections,
             uses_database_time: true,
+            is_pooled: false,
             audit_entries: 1,
         }
     }

@@ -35,6 +35,11 @@ impl TaskProgress {
         progress
     }
 
+    /// Says what is done now.
+    pub(crate) fn describe(&self, text: String) {
+        self.0.set_message(text);
+    }
+
     /// Sets the bytes done so far.
     pub(crate) fn show(&self, bytes: u64) {
         self.0.set_position(bytes);

@@ -39,6 +39,9 @@ pub(crate) const NEWEST: i32 = match STEPS.last() {
     None => 0,
 };
 
+/// The setting with the progress of `nanoclaw migrate` while it fills the database. No node starts meanwhile.
+pub(crate) const UNFINISHED_TRANSFER: &str = "transfer";
+
 /// The lock of migrations: `nanoclaw` as a number.
 const LOCK: i64 = 0x6e_61_6e_6f_63_6c_61_77;
 

@@ -1,11 +1,8 @@
 //! The port [`NodeStore`] on `PostgreSQL`, and what a database does otherwise.
 
 use crate::domain::id::{JobId, UserId};
-use crate::ports::{
-    Backup, ClusterPorts, Meter, NodeStore, ProviderCluster, StoreError, StoreLoad, UserJobCounts,
-};
+use crate::ports::{ClusterPorts, Meter, NodeStore, ProviderCluster, StoreError, StoreLoad, UserJobCounts};
 use crate::store::postgres::store::PostgresStore;
-use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,11 +58,5 @@ impl NodeStore for PostgresStore {
             providers: Arc::clone(&self.shared.providers) as Arc<dyn ProviderCluster>,
             audit: self,
         })
-    }
-}
-
-impl Backup for PostgresStore {
-    fn copy(&self) -> Result<File, StoreError> {
-        Err(StoreError::NoBackup)
     }
 }

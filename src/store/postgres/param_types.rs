@@ -22,7 +22,7 @@ const TYPES: [Type; 12] = [
 ];
 
 /// The parameters with the type of each: the one that its value can be written as.
-pub(crate) fn with_types<'p>(params: Params<'p>) -> Vec<(&'p (dyn ToSql + Sync), Type)> {
+pub(crate) fn with_types(params: Params<'_>) -> Vec<(&(dyn ToSql + Sync), Type)> {
     let mut scratch = BytesMut::new();
     let mut type_of = |param: &(dyn ToSql + Sync)| {
         scratch.clear();

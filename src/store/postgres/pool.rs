@@ -108,8 +108,11 @@ impl Connections {
 }
 
 /// A network that delivers nothing ends connections within the lease. A transaction of a node that has
-/// stopped ends before its lease does: until then it keeps locks that the others need.
+/// stopped ends before its lease does: until then it keeps locks that the others need. A command has no lease.
 fn notice_silence(config: &mut Config, options: &PostgresOptions) {
+    if options.lease.is_zero() {
+        return;
+    }
     let third = options.lease / 3;
     config.tcp_user_timeout(options.lease);
     config.keepalives_idle(third).keepalives_interval(third).keepalives_retries(2);

@@ -255,7 +255,6 @@ impl PostgresShared {
 
     /// Runs `reader` with a connection of its own, and once more if that connection was lost: the database may
     /// have started again meanwhile. Blocks.
-    #[expect(clippy::needless_pass_by_value, reason = "readers are closures, written where they are given")]
     pub(crate) fn read<T>(
         &self,
         reader: impl AsyncFn(&SqlSession<'_>) -> Result<T, StoreError>,

@@ -8,7 +8,7 @@ use crate::store::options::StoreOptions;
 use crate::store::port_error::PortError;
 use crate::store::postgres::heartbeat::Heart;
 use crate::store::postgres::listener::{listen, poll};
-use crate::store::postgres::migrations::migrate;
+use crate::store::postgres::migrations::{UNFINISHED_TRANSFER, migrate};
 use crate::store::postgres::node::NodeLease;
 use crate::store::postgres::options::PostgresOptions;
 use crate::store::postgres::pool::{Connections, PoolError, describe};
@@ -20,8 +20,9 @@ use crate::store::postgres::writer::act::Act;
 use crate::store::postgres::writer::thread::{JobWriter, OtherWriter, WriterRequest};
 use crate::store::postgres::writer::write::{WriteOptions, queued_write};
 use crate::store::rows::clock_trust::StoredClock;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -47,6 +48,8 @@ pub struct PostgresStore {
     retention: Arc<RetentionRunner>,
     ordered: SyncSender<WriterRequest>,
     threads: Mutex<Option<Threads>>,
+    /// Where copies of the store are made.
+    pub(crate) scratch: OnceLock<PathBuf>,
 }
 
 /// Where the threads of the writes get them from.
@@ -101,11 +104,16 @@ impl PostgresStore {
         let threads = start(&shared, queues, &jobs, &retention).map_err(PoolError::Threads)?;
         let (io, hearing) = (shared.connections.handle(), Arc::downgrade(&shared));
         let _listener = if database.is_pooled { io.spawn(poll(hearing)) } else { io.spawn(listen(hearing)) };
-        let store =
-            Arc::new(Self { shared, jobs, others, ordered, retention, threads: Mutex::new(Some(threads)) });
+        let (threads, scratch) = (Mutex::new(Some(threads)), OnceLock::new());
+        let store = Arc::new(Self { shared, jobs, others, retention, ordered, threads, scratch });
         let prepared = store.write(async move |act: &mut Act<'_>| act.prepare_stored_bytes().await).wait();
         prepared.map_err(|error| PostgresOpenError::Database(error.to_string()))?;
         Ok(store)
+    }
+
+    /// Sets the directory in which copies of the store are made. Only the first one is used.
+    pub fn set_scratch_directory(&self, directory: &Path) {
+        self.scratch.get_or_init(|| directory.to_owned());
     }
 
     /// Sets the meter and reports the counts of the start to it. Only the first meter is used.
@@ -259,6 +267,13 @@ async fn prepare(
     // Several servers may share a database, each in its own schema.
     let channel = session.one("SELECT 'nanoclaw ' || current_schema()", &[]).await?.column(0)?;
     let database_ms = node.register(&session, database).await?;
+    // A migration looks for nodes after it has begun, so one of both sees the other.
+    let unfinished = session.row("SELECT FROM settings WHERE key = $1", &[&UNFINISHED_TRANSFER]).await?;
+    if unfinished.is_some() {
+        node.unregister(&session).await?;
+        let reason = "'nanoclaw migrate' has not copied all rows into it yet: run that command again";
+        return Err(StoreError::Io(reason.to_owned()));
+    }
     let clock = session.row("SELECT value FROM settings WHERE key = 'retention'", &[]).await?;
     let clock = clock.map(|row| row.column::<String>(0)).transpose()?;
     Ok(Prepared { channel, database_ms, stored_clock: stored_clock(clock.as_deref()) })

@@ -16,10 +16,12 @@ mod retention;
 mod schedules;
 mod store;
 mod stored_files;
+pub(crate) mod transfer;
 mod volatile;
 mod webhooks;
 mod writer;
 
+pub(crate) use self::codec::read_transaction::ReadTransaction;
 pub use self::file::backup::backup_closed;
 pub use self::file::check::{StoreCheck, check};
 pub use self::file::error::{OpenError, file_advice};

@@ -16,6 +16,7 @@ pub(crate) mod page;
 pub(crate) mod project_directory;
 pub(crate) mod schedule;
 pub(crate) mod sweeper;
+pub(crate) mod transfer;
 pub(crate) mod transitions;
 pub(crate) mod usage;
 pub(crate) mod weight;

@@ -1,7 +1,7 @@
 //! One transaction of the database: a group of writes, and copies of everything in memory that it changes. A
 //! transaction that fails changes nothing.
 
-use crate::domain::event::{EngineMark, Event, Record};
+use crate::domain::event::{Event, Record};
 use crate::domain::id::{BatchId, JobId, UserId};
 use crate::domain::usage::Usage;
 use crate::ports::{Fence, Lease, LeaseError, StoreError};
@@ -13,6 +13,7 @@ use crate::store::postgres::writer::commit_marks::CommitMark;
 use crate::store::postgres::writer::effects::CommitEffects;
 use crate::store::rows::job::JobRow;
 use crate::store::rows::lease::{LeasedJob, LogTail, PlacedRecord};
+use crate::store::rows::transfer::jobs::result_handle;
 use std::collections::{BTreeMap, HashMap};
 
 /// An open transaction.
@@ -289,14 +290,5 @@ impl<'t> Act<'t> {
         let sql = "UPDATE jobs SET row = u.row::json FROM unnest($1::text[], $2::text[]) AS u(id, row) \
                    WHERE jobs.id = u.id";
         self.session.send(sql, &[&ids, &documents]).await
-    }
-}
-
-/// The handle of the full tool result that a record holds.
-fn result_handle(record: &Record) -> Option<&str> {
-    match record {
-        // No text of the database holds U+0000; handles have none.
-        Record::Mark(EngineMark::ToolWhole { handle, .. }) if !handle.contains('\0') => Some(handle),
-        _ => None,
     }
 }

@@ -16,7 +16,7 @@ mod hourly_usage;
 pub(crate) mod invites;
 mod quota;
 pub(crate) mod stored_bytes;
-mod tokens;
+pub(crate) mod tokens;
 pub(crate) mod usage;
 mod users;
 pub(crate) mod write;

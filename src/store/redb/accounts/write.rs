@@ -183,7 +183,8 @@ impl Tables<'_> {
         if self.users.get(&key)?.is_some() { Ok(()) } else { self.put_account(&default_account(now_ms)) }
     }
 
-    fn put_account(&mut self, account: &Account) -> Result<(), StoreError> {
+    /// Writes an account and the lookups that find it.
+    pub(crate) fn put_account(&mut self, account: &Account) -> Result<(), StoreError> {
         let number = values::encode(&account.id.0)?;
         self.account_lookup.insert(
             &AccountLookupKey::text(AccountLookup::Name, &account.username.key()).encode(),

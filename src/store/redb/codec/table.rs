@@ -41,6 +41,10 @@ impl<K: TableCodec, V: TableCodec> TypedTable<K, V> {
         Self { name, types: PhantomData }
     }
 
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// The table in a read transaction.
     pub(crate) fn read(self, reading: &ReadTransaction) -> Result<ReadTable<K, V>, TableError> {
         let inner = reading.raw_table(self.name)?;

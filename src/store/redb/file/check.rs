@@ -51,7 +51,8 @@ pub struct StoreCheck {
 }
 
 impl StoreCheck {
-    fn add(&mut self, place: String) {
+    /// Adds a damaged place.
+    pub(crate) fn add(&mut self, place: String) {
         self.damaged = self.damaged.saturating_add(1);
         if self.places.len() < MAX_PLACES {
             self.places.push(place);

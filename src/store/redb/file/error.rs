@@ -30,6 +30,12 @@ pub enum OpenError {
         /// Newest version that this build reads.
         known: u64,
     },
+    /// An older build wrote the file, and only a server changes its layout.
+    #[error("cannot read store '{path}': an older version has written it")]
+    Older {
+        /// The file.
+        path: PathBuf,
+    },
     /// An older build wrote the file; its layout is not changed without a copy.
     #[error(
         "cannot copy store '{path}' before its migration: {source}; make room or check the directory, then start again"
@@ -74,6 +80,7 @@ impl OpenError {
             Self::Newer { .. } => {
                 "use the version that has written it, or restore a backup from before: nanoclaw restore FILE"
             }
+            Self::Older { .. } => "start the server once over this file (nanoclaw serve), and stop it again",
             Self::NoCopy { source, .. } | Self::Io { source, .. } => {
                 file_advice(source).unwrap_or("see: nanoclaw doctor, and the log of the kernel (dmesg)")
             }

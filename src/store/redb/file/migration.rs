@@ -146,7 +146,7 @@ fn unusable(path: &Path, reason: &str) -> OpenError {
 }
 
 /// Adds tables that are new in this build, so that readers may count on every table.
-fn add_missing_tables(database: &Database) -> Result<(), StoreError> {
+pub(crate) fn add_missing_tables(database: &Database) -> Result<(), StoreError> {
     if tables::has_all(&database.begin_read()?.into())? {
         return Ok(());
     }

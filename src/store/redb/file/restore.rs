@@ -1,14 +1,13 @@
 //! Replaces the store by a backup. The backup is copied and checked before anything is changed, and the old
 //! store stays under another name. The store must not be open.
 
-use crate::store::atomic_file::{AtomicFile, sync_directory_of, with_suffix};
+use crate::store::atomic_file::{AtomicFile, give_to_owner, sync_directory_of, with_suffix};
 use crate::store::redb::file::error::OpenError;
 use crate::store::redb::file::medium::FileMedium;
 use crate::store::redb::file::migration::refuse_newer;
 use crate::store::redb::file::open::{LOCK_PAUSE, LOCK_TRIES, open_with_retry};
 use crate::store::{FileProbe, probe_file};
 use std::fs::{File, TryLockError};
-use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 use std::{fs, io, panic};
 
@@ -25,7 +24,7 @@ pub fn restore(store: &Path, from: &Path, now_s: u64) -> Result<Option<PathBuf>,
     let draft = read(store, AtomicFile::begin(store))?;
     read(from, File::open(from).and_then(|mut from| io::copy(&mut from, &mut draft.file())))?;
     check_copy(draft.path(), from)?;
-    read(store, give_to_owner(&draft, store))?;
+    read(store, give_to_owner(draft.file(), store))?;
     let old_store = read(store, keep_old_store(store, now_s))?;
     read(store, draft.finish())?;
     drop(lock); // until now no server could have opened what was about to be replaced
@@ -65,16 +64,6 @@ fn check_integrity_of(copy: &Path, from: &Path) -> Result<(), OpenError> {
         Ok(false) => Err(unusable("it is damaged".to_owned())),
         Err(error) => Err(unusable(format!("it is damaged: {error}"))),
     }
-}
-
-/// When root restores a service's store, the file must belong to the service, which owns the directory.
-fn give_to_owner(draft: &AtomicFile, store: &Path) -> io::Result<()> {
-    let parent = store.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let (file, directory) = (draft.file().metadata()?, fs::metadata(parent.unwrap_or(Path::new(".")))?);
-    if (file.uid(), file.gid()) == (directory.uid(), directory.gid()) {
-        return Ok(());
-    }
-    fchown(draft.file(), Some(directory.uid()), Some(directory.gid()))
 }
 
 /// Gives the old store a second name, so that a store exists at every moment. Where hard links are

@@ -22,7 +22,8 @@ impl Tables<'_> {
         self.insert_delivery(new)
     }
 
-    fn insert_delivery(&mut self, delivery: &Delivery) -> Result<(), StoreError> {
+    /// Writes a new delivery and the lists that find it.
+    pub(crate) fn insert_delivery(&mut self, delivery: &Delivery) -> Result<(), StoreError> {
         let id = delivery.id;
         self.deliveries.put_row(&id.to_bytes(), delivery)?;
         self.deliveries_owned.insert(&owned_key(delivery.user, delivery.state, id), ())?;

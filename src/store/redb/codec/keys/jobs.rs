@@ -135,6 +135,13 @@ impl JobOwnerKey {
         KeyReader(bytes).part()
     }
 
+    /// Whether the job of an encoded key has not ended.
+    pub(crate) fn is_unfinished(bytes: &JobOwnerBytes) -> bool {
+        let mut reader = KeyReader(bytes);
+        let (_, status): (UserId, u8) = (reader.part(), reader.part());
+        JobStatus::ALL.iter().any(|of| status_byte(*of) == status && !of.is_terminal())
+    }
+
     /// The acceptance number inside an encoded key.
     pub(crate) fn accept(bytes: &JobOwnerBytes) -> u64 {
         let mut reader = KeyReader(bytes);
@@ -178,6 +185,11 @@ pub(crate) struct IdempotencyRef {
 impl IdempotencyRef {
     pub(crate) fn encode(self) -> IdempotencyBytes {
         join(&[&self.user.0.to_be_bytes(), &self.key])
+    }
+
+    pub(crate) fn decode(bytes: &IdempotencyBytes) -> Self {
+        let mut reader = KeyReader(bytes);
+        Self { user: reader.part(), key: reader.part() }
     }
 }
 

@@ -37,6 +37,12 @@ pub(crate) fn content_key(content: ContentDigest, user: UserId, id: FileId) -> F
     join(&[&content.to_bytes(), &user.0.to_be_bytes(), &id.to_bytes()])
 }
 
+/// The parts of a key of [`content_key`] or [`image_key`]; a file is in the place of a holder.
+pub(crate) fn content_parts(bytes: &FileContentBytes) -> (ContentDigest, UserId, ImageHolder) {
+    let mut reader = KeyReader(bytes);
+    (ContentDigest::from_bytes(reader.take()), reader.part(), ImageHolder(reader.take()))
+}
+
 /// The first and the last key that files with this content can have.
 pub(crate) fn content_ends(content: ContentDigest) -> (FileContentBytes, FileContentBytes) {
     let key = |user, bits| content_key(content, UserId(user), FileId::from_bits(bits));
@@ -53,6 +59,16 @@ impl ImageHolder {
     pub(crate) fn of_items(accept: u64) -> Self {
         // Ids begin with a time, which no clock of a server reaches.
         Self(join(&[&[u8::MAX; 8], &accept.to_be_bytes()]))
+    }
+
+    /// The number of items; `None`: it is a job or a schedule.
+    pub(crate) fn items(self) -> Option<u64> {
+        let mut reader = KeyReader(&self.0);
+        (reader.take() == [u8::MAX; 8]).then(|| reader.part())
+    }
+
+    pub(crate) fn to_bytes(self) -> [u8; 16] {
+        self.0
     }
 }
 

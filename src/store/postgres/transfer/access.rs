@@ -1,0 +1,139 @@
+//! Access to a database without being one of its nodes.
+
+use crate::domain::secret::Secret;
+use crate::ports::StoreError;
+use crate::store::postgres::migrations::NEWEST;
+use crate::store::postgres::options::PostgresOptions;
+use crate::store::postgres::pool::describe;
+use crate::store::postgres::pool::{Connections, PoolError};
+use crate::store::postgres::session::failed;
+use deadpool_postgres::{ClientWrapper, Object};
+use std::time::Duration;
+
+/// Why a database cannot be read or filled.
+#[derive(Debug, thiserror::Error)]
+pub enum DatabaseError {
+    /// The URL is wrong, or the system refuses threads.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The database cannot be reached, or refuses the user.
+    #[error("cannot connect to the database: {0}")]
+    Unreachable(String),
+    /// It has no tables of ours.
+    #[error("the database has no NanoClaw store")]
+    NoStore,
+    /// Another version has made the tables.
+    #[error("the tables of the database have layout {found}, and this build needs layout {known}")]
+    Layout {
+        /// The newest step of the database.
+        found: i32,
+        /// The newest step of this build.
+        known: i32,
+    },
+    /// Servers use it.
+    #[error("servers use the database: {}", .0.join(", "))]
+    InUse(Vec<String>),
+    /// A server has used it since the migration began.
+    #[error("a server has started on the database since the migration began")]
+    Used,
+    /// It has rows that the migration has not written.
+    #[error("the database is not empty: it has rows in '{table}'")]
+    NotEmpty {
+        /// One of the tables.
+        table: &'static str,
+    },
+    /// Another migration is not finished.
+    #[error("the database holds a part of another migration ({found}), or its source has changed since")]
+    OtherMigration {
+        /// Its source.
+        found: String,
+    },
+    /// A statement failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl DatabaseError {
+    /// What to do about it.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            Self::Pool(_) => "write it as postgres://USER:PASSWORD@HOST:PORT/DATABASE",
+            Self::Unreachable(_) => "is it running, and do user, password and database exist?",
+            Self::NoStore => "name the database (and its schema) that the servers use, as in store.url",
+            Self::Layout { .. } => {
+                "use the version of nanoclaw that its servers run, or start a server of this one"
+            }
+            Self::InUse(_) => "stop them first; one that was killed is forgotten after store.lease_s (15 s)",
+            Self::Used => "stop it, and run the command again",
+            Self::NotEmpty { .. } => {
+                "create an empty database, or an empty schema (options=-csearch_path=NAME)"
+            }
+            Self::OtherMigration { .. } => "create an empty database, and begin again",
+            Self::Store(StoreError::Corrupt(_)) => "nanoclaw check names all unreadable rows",
+            Self::Store(_) => "run the same command again: it continues where it stopped",
+        }
+    }
+}
+
+impl From<tokio_postgres::Error> for DatabaseError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Store(failed(&error))
+    }
+}
+
+/// How to connect for one command.
+pub(crate) fn connections(url: &Secret) -> Result<Connections, PoolError> {
+    Connections::of_one_thread(&PostgresOptions {
+        url: url.clone(),
+        node_name: "migration".to_owned(),
+        lease: Duration::ZERO,
+        connections: 2,
+        uses_database_time: true,
+        is_pooled: false,
+        audit_entries: 0,
+    })
+}
+
+/// A connection that ends when it is dropped, with its transaction.
+pub(crate) async fn connect(connections: &Connections) -> Result<ClientWrapper, DatabaseError> {
+    let client = connections.pool.get().await;
+    let client = client.map_err(|error| DatabaseError::Unreachable(describe(&error)))?;
+    let client = Object::take(client);
+    client
+        .batch_execute(
+            "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET bytea_output = hex",
+        )
+        .await?;
+    Ok(client)
+}
+
+/// The newest step of the tables; `None`: there are no tables.
+pub(crate) async fn layout(client: &ClientWrapper) -> Result<Option<i32>, DatabaseError> {
+    let sql = "SELECT to_regclass('migrations') IS NOT NULL";
+    if !client.query_one(sql, &[]).await?.get::<_, bool>(0) {
+        return Ok(None);
+    }
+    Ok(client.query_one("SELECT max(step) FROM migrations", &[]).await?.get(0))
+}
+
+/// Fails unless this build has made the newest tables.
+pub(crate) async fn require_layout(client: &ClientWrapper) -> Result<(), DatabaseError> {
+    match layout(client).await? {
+        Some(NEWEST) => Ok(()),
+        Some(found) => Err(DatabaseError::Layout { found, known: NEWEST }),
+        None => Err(DatabaseError::NoStore),
+    }
+}
+
+/// Fails if nodes have leases.
+pub(crate) async fn refuse_nodes(client: &ClientWrapper) -> Result<(), DatabaseError> {
+    let sql = "SELECT name FROM nodes WHERE lease_until > clock_timestamp() ORDER BY id";
+    let nodes: Vec<String> = client.query(sql, &[]).await?.iter().map(|row| row.get(0)).collect();
+    if nodes.is_empty() { Ok(()) } else { Err(DatabaseError::InUse(nodes)) }
+}
+
+/// Rises with each start of a node.
+pub(crate) async fn newest_node(client: &ClientWrapper) -> Result<i64, DatabaseError> {
+    let sql = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM node_ids";
+    Ok(client.query_one(sql, &[]).await?.get(0))
+}

@@ -1,0 +1,14 @@
+//! Moves all rows of a store to another one, copies a database into a file, and checks a database.
+
+mod backup;
+mod check;
+mod compare;
+mod copy;
+mod error;
+mod migrate;
+
+pub use backup::backup_database;
+pub use check::check_database;
+pub use compare::TableComparison;
+pub use error::TransferError;
+pub use migrate::{MigrationReport, StoreLocation, migrate};
