@@ -126,8 +126,9 @@ def ask(cluster, history, dice, path, body, prefix):
     """One request of another protocol. Its answer, or the job behind it, must stay."""
     status, answer = cluster.request("POST", path, json.dumps(body), key=f"ask-{dice.randrange(10**15)}")
     if status != 200:
-        # A node that stops ends the requests that wait at it.
-        return None if status == 502 else report_refusal(history, path, status, answer)
+        # A node that stops ends the requests that wait at it, and a job may meet too many crashes.
+        is_fault = status == 502 or b'"poison"' in answer
+        return None if is_fault else report_refusal(history, path, status, answer)
     job = json.loads(answer)["id"].removeprefix(prefix)
     history.accept(job if job.startswith("job_") else f"job_{job}")
     history.count(f"answers of {path}")

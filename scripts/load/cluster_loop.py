@@ -28,8 +28,8 @@ LEASE_S = 3
 READY_S = 60    # for nodes to be ready after a fault
 BACKLOG = 60    # queued jobs at which clients wait
 
-# A node whose lease has ended keeps its row, with a lease: it does not learn that others have taken its jobs. The
-# key of the log, which would refuse most of its late records, is gone as well.
+# A node whose lease has ended keeps its row, with a lease: it does not learn that others have taken its
+# jobs. The key of the log, which would refuse most of its late records, is gone as well.
 BREAK_FENCE = """
 CREATE FUNCTION keep_lease() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
   INSERT INTO nodes (id, name, version, lease_until) VALUES (OLD.id, OLD.name, OLD.version, 'infinity');

@@ -9,11 +9,10 @@ const GROUPS: &[(&str, &[(&str, &str)])] = &[
     (
         "Server",
         &[
-            ("serve", "Run the server"),
+            ("serve, nodes", "Run the server; list those that share a database"),
             ("demo", "Show a job that runs, streams, is killed and resumes"),
             ("doctor, check", "What works on this machine; is the store intact"),
             ("config, migrate", "Show the configuration; move the store into a database"),
-            ("nodes", "List the servers that share the database of store.url"),
             ("backup, restore", "Copy the whole store into a file, and back"),
         ],
     ),

@@ -36,7 +36,6 @@ impl From<BatchError> for ApiError {
     fn from(error: BatchError) -> Self {
         let (status, code) = match error {
             BatchError::Store(error) => return error.into(),
-            BatchError::Quota(refusal) => return quota::refused(refusal),
             BatchError::Abandoned => (StatusCode::SERVICE_UNAVAILABLE, "batch_abandoned"),
             BatchError::QueueFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "queue_full"),
             BatchError::KeyReused => (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused"),

@@ -1,7 +1,6 @@
 //! Batches: many jobs submitted together. Lines are stored first; accepting the batch is one small
 //! transaction.
 
-use super::quota_refusal::QuotaRefusal;
 use super::store::{ChangeWatch, Idempotent};
 use super::store_error::StoreError;
 use super::ticket::Ticket;
@@ -15,8 +14,8 @@ use crate::domain::webhook::WebhookUrl;
 /// Why a batch was not accepted or not deleted. The texts are for the caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BatchError {
-    /// The batch was abandoned before it could be accepted: its client disconnected, or its node lost its lease
-    /// (HTTP: 503).
+    /// The batch was abandoned before it could be accepted: its client disconnected, or its node lost its
+    /// lease (HTTP: 503).
     #[error("the batch was given up before it was accepted; send it again")]
     Abandoned,
     /// `limits.queue_jobs` unfinished jobs are stored already (HTTP: 429).
@@ -34,9 +33,6 @@ pub enum BatchError {
     /// The batch to delete has not ended (HTTP: 409).
     #[error("the batch has not ended; only an ended batch can be deleted (cancel it first)")]
     NotEnded,
-    /// The account's quota is used up (HTTP: 429). Stores of one file leave this check to their callers.
-    #[error(transparent)]
-    Quota(#[from] QuotaRefusal),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -4,7 +4,7 @@
 use super::LEASE_S;
 use crate::support::database::{self, Schema};
 use crate::support::turns::{self, Turn, read, sleep, write};
-use crate::support::upstream::{Answer, Upstream};
+use crate::support::upstream::{Answer, Upstream, tool_results};
 use crate::support::{Reply, Server, against, wait_until};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -310,4 +310,22 @@ fn a_node_without_the_setting_refuses_files_and_names_it() {
     let ended = node.wait(&job);
     assert!(ended["output_text"].as_str().is_some_and(|text| text.contains("store.shared_dir")), "{ended}");
     assert!(!node.dir.join("data/jobs").exists() && !node.dir.join("data/files").exists());
+}
+
+#[test]
+fn the_directory_of_a_job_goes_whichever_node_deletes_the_job() {
+    let upstream = Upstream::start(|request, _| match tool_results(request).len() {
+        0 => Answer::calls(&[write("note.txt", "hello")]),
+        _ => Answer::text("done"),
+    });
+    let Some(sharing) = SharingNodes::start(&against(&upstream, "workers: 1")) else { return };
+    for n in 0..4 {
+        let id = sharing.nodes[n % 2].submit(&json!({"input": "go"}));
+        assert_eq!(sharing.nodes[0].wait(&id)["status"], "succeeded");
+        let directory = sharing.shared_dir().join(format!("jobs/user_1/{id}"));
+        assert!(directory.exists(), "the job has written a file");
+        let deleted = sharing.nodes[n / 2].ask("DELETE", &format!("/v1/jobs/{id}"), &Value::Null);
+        assert!(deleted.status < 300, "{}", deleted.body);
+        wait_until("the directory is gone", || !directory.exists());
+    }
 }

@@ -2,11 +2,10 @@
 //! log, and the directories of deleted jobs.
 
 use super::{Cluster, paced};
-use crate::support::turns::write;
 use crate::support::upstream::{Answer, Upstream, tool_results};
 use crate::support::{Reply, Server, against, wait_until};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const PASSWORD: &str = "correct horse";
 
@@ -172,27 +171,5 @@ fn p8_two_nodes_that_submit_at_once_do_not_exceed_a_quota_together() {
             accepted == 5 && statuses.iter().all(|status| *status < 300 || *status == 429),
             "{statuses:?}"
         );
-    }
-}
-
-#[test]
-fn the_directory_of_a_job_goes_when_another_node_deletes_the_job() {
-    let upstream = Upstream::start(|request, _| match tool_results(request).len() {
-        0 => Answer::calls(&[write("note.txt", "hello")]),
-        _ => Answer::text("done"),
-    });
-    let Some(cluster) = Cluster::start(2, &against(&upstream, "workers: 1")) else { return };
-    let ids: Vec<String> = (0..4).map(|n| cluster.nodes[n % 2].submit(&json!({"input": "go"}))).collect();
-    let directory = |node: &Server, id: &str| node.dir.join(format!("data/jobs/user_1/{id}"));
-    for id in &ids {
-        assert_eq!(cluster.nodes[0].wait(id)["status"], "succeeded");
-        let runner = cluster.nodes.iter().position(|node| directory(node, id).exists()).expect("its files");
-        let deleted = cluster.nodes[1 - runner].ask("DELETE", &format!("/v1/jobs/{id}"), &Value::Null);
-        assert!(deleted.status < 300, "{}", deleted.body);
-        let (at, began) = (directory(&cluster.nodes[runner], id), Instant::now());
-        while at.exists() {
-            assert!(began.elapsed() < Duration::from_secs(10), "the directory stays");
-            std::thread::sleep(Duration::from_millis(20));
-        }
     }
 }

@@ -1,4 +1,5 @@
-//! Nodes behind PgBouncer in transaction mode: a session has neither prepared statements nor notifications.
+//! Nodes behind `PgBouncer` in transaction mode: a session has neither prepared statements nor
+//! notifications.
 
 use super::paced;
 use crate::support::database::{self, as_postgres, rustix_uid};
@@ -10,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use tempfile::TempDir;
 
-/// A running PgBouncer.
+/// A running `PgBouncer`.
 struct Pooler {
     process: Child,
     port: u16,

@@ -57,27 +57,25 @@ pub(crate) fn busy() -> Fixture {
     fixture
 }
 
-/// Adds batches, an idempotency key, a schedule, webhooks, accounts, a token and projects.
-fn fill_the_other_tables(fixture: &Fixture) {
-    let url = || Some(WebhookUrl::try_from("https://example.com/hook".to_owned()).unwrap());
-    let line = |n: u32| {
-        let mut spec = job(u128::from(n), BOB).spec;
-        spec.priority = Priority::new(0).unwrap();
-        NewLine { custom_id: n.to_string(), spec }
-    };
-    let user = BOB;
+fn line(n: u32) -> NewLine {
+    let mut spec = job(u128::from(n), BOB).spec;
+    spec.priority = Priority::new(0).unwrap();
+    NewLine { custom_id: n.to_string(), spec }
+}
+
+/// Adds an accepted, an unaccepted and a removed batch, and an idempotency key.
+fn fill_batches(fixture: &Fixture) {
     for number in [1, 2, 3] {
         fixture.store.fill((ANN, BatchId::from_bits(number)), 0, vec![line(0), line(1)]).wait().unwrap();
     }
     fixture.store.abandon(BatchId::from_bits(3)).wait().unwrap();
-    let (created_at_ms, webhook_url) = (1_000_000, None);
     let batch = NewBatch {
         id: BatchId::from_bits(1),
-        user,
-        created_at_ms,
+        user: BOB,
+        created_at_ms: 1_000_000,
         lines: 2,
         concurrency: 1,
-        webhook_url,
+        webhook_url: None,
         expires_at_ms: None,
         source: None,
     };
@@ -85,6 +83,12 @@ fn fill_the_other_tables(fixture: &Fixture) {
     let lease = fixture.claim();
     fixture.store.finish(lease.fence(), vec![], done(lease.job.id, "line")).wait().unwrap();
     fixture.claim();
+}
+
+/// Adds batches, a schedule, webhooks, accounts, a token and projects.
+fn fill_the_other_tables(fixture: &Fixture) {
+    let url = || Some(WebhookUrl::try_from("https://example.com/hook".to_owned()).unwrap());
+    fill_batches(fixture);
     for number in [7, 8] {
         let mut reported = job(number, ANN);
         reported.spec.webhook_url = url();
@@ -121,7 +125,7 @@ fn fill_the_other_tables(fixture: &Fixture) {
     let waiting = NewBatch {
         id,
         user,
-        created_at_ms,
+        created_at_ms: 1_000_000,
         lines: 1,
         concurrency: 1,
         webhook_url,

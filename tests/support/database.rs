@@ -48,7 +48,12 @@ pub(crate) fn configured(dir: &Path, config: &str) -> String {
     let schema = schema_of(dir);
     server.sql(&format!("SET client_min_messages = error; CREATE SCHEMA IF NOT EXISTS {schema}"));
     let url = server.url(&schema);
-    let store = format!("url: \"{url}\", lease_s: {LEASE_S}, node_name: {schema}");
+    // Files of users stay where the tests look for them.
+    let data = dir.join("data");
+    std::fs::create_dir_all(&data).unwrap();
+    std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let data = data.display();
+    let store = format!("url: \"{url}\", shared_dir: \"{data}\", lease_s: {LEASE_S}, node_name: {schema}");
     match config.split_once("store: {") {
         Some((before, after)) => format!("{before}store: {{{store}, {after}"),
         None => format!("{config}\nstore: {{{store}}}\n"),

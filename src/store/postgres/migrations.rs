@@ -90,21 +90,31 @@ pub(crate) async fn migrate(client: &mut Client) -> Result<(), StoreError> {
 async fn try_migrate(client: &mut Client) -> Result<(), StoreError> {
     // No statement is prepared: a pooler in transaction mode may be between.
     let session = SqlSession::begin(client, false, 0).await;
+    match make_steps(&session).await {
+        Ok(()) => session.commit().await.map_err(|error| failed(&error)),
+        Err(error) => {
+            session.rollback().await;
+            Err(error)
+        }
+    }
+}
+
+async fn make_steps(session: &SqlSession<'_>) -> Result<(), StoreError> {
     session.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;
     let timeout = LOCK_TIMEOUT.as_millis().to_string();
     session.execute("SELECT set_config('lock_timeout', $1, true)", &[&timeout]).await?;
     let made = "CREATE TABLE IF NOT EXISTS migrations (step integer PRIMARY KEY, version text NOT NULL, \
                 made_at timestamptz NOT NULL DEFAULT now(), oldest_usable integer NOT NULL)";
     session.execute(made, &[]).await?;
-    let stored = stored_layout(&session).await?;
+    let stored = stored_layout(session).await?;
     stored.check()?;
     for (number, oldest_usable, statements) in STEPS.iter().filter(|(number, ..)| *number > stored.newest) {
         session.batch(statements).await?;
         let sql = "INSERT INTO migrations (step, version, oldest_usable) VALUES ($1, $2, $3)";
         session.send(sql, &[number, &env!("CARGO_PKG_VERSION"), oldest_usable]).await?;
     }
-    refuse_older_nodes(&session).await?;
-    session.commit().await.map_err(|error| failed(&error))
+    session.settle().await?;
+    refuse_older_nodes(session).await
 }
 
 /// Fails if a live node cannot work with the layout as it is now.

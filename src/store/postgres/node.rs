@@ -160,8 +160,8 @@ impl NodeLease {
     }
 
     /// Fails if the lease has ended: the check of every transaction that writes under a lease of a job. The
-    /// row is locked against the node that takes over, not against heartbeats. `node` is the number under which
-    /// the transaction began: a node that has lost its lease meanwhile may have a new one.
+    /// row is locked against the node that takes over, not against heartbeats. `node` is the number under
+    /// which the transaction began: a node that has lost its lease meanwhile may have a new one.
     pub(crate) async fn check(&self, session: &SqlSession<'_>, node: i64) -> Result<(), StoreError> {
         let is_held = session.row(HELD, &[&node]).await?.is_some();
         self.noted(node, is_held)

@@ -1,7 +1,6 @@
 //! The types of parameters, for statements that nobody prepares: a pooler in transaction mode may run each
 //! transaction on another connection, where statements that were prepared before do not exist.
 
-use crate::store::postgres::session::Params;
 use bytes::BytesMut;
 use tokio_postgres::types::{ToSql, Type};
 
@@ -22,7 +21,7 @@ const TYPES: [Type; 12] = [
 ];
 
 /// The parameters with the type of each: the one that its value can be written as.
-pub(crate) fn with_types(params: Params<'_>) -> Vec<(&(dyn ToSql + Sync), Type)> {
+pub(crate) fn with_types<'p>(params: &[&'p (dyn ToSql + Sync)]) -> Vec<(&'p (dyn ToSql + Sync), Type)> {
     let mut scratch = BytesMut::new();
     let mut type_of = |param: &(dyn ToSql + Sync)| {
         scratch.clear();
@@ -42,7 +41,7 @@ mod tests {
         let text = String::from("a");
         let (bytes, none): (&[u8], Option<i64>) = (&[1], None);
         let (texts, numbers, flags) = (vec![Some("a")], [1_i32], vec![true]);
-        let params: Params<'_> = &[
+        let params: &[&(dyn ToSql + Sync)] = &[
             &text,
             &&text,
             &1_i64,

@@ -108,7 +108,8 @@ impl Connections {
 }
 
 /// A network that delivers nothing ends connections within the lease. A transaction of a node that has
-/// stopped ends before its lease does: until then it keeps locks that the others need. A command has no lease.
+/// stopped ends before its lease does: until then it keeps locks that the others need. A command has no
+/// lease.
 fn notice_silence(config: &mut Config, options: &PostgresOptions) {
     if options.lease.is_zero() {
         return;

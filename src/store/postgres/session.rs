@@ -132,6 +132,15 @@ impl<'t> SqlSession<'t> {
         self.client.batch_execute("COMMIT").await
     }
 
+    /// Rolls the transaction back.
+    pub(crate) async fn rollback(&self) {
+        self.state().is_open = false;
+        if let Err(error) = self.client.batch_execute("ROLLBACK").await {
+            // Then the connection is lost, and the transaction with it.
+            tracing::debug!(%error, "cannot roll a transaction back");
+        }
+    }
+
     /// What went wrong in the database so far.
     pub(crate) fn fault(&self) -> Option<SqlFault> {
         self.state().fault
@@ -266,7 +275,8 @@ async fn execute_encoded(
 impl Drop for SqlSession<'_> {
     fn drop(&mut self) {
         if self.state().is_open {
-            // The request is on its way after the first poll, before those of the connection's next user.
+            // A panic, or a transaction that nobody ends. The first poll hands the request to the connection,
+            // before those of its next user.
             let mut rollback = std::pin::pin!(self.client.batch_execute("ROLLBACK"));
             drop(rollback.as_mut().poll(&mut Context::from_waker(Waker::noop())));
         }

@@ -253,8 +253,8 @@ impl PostgresShared {
         }
     }
 
-    /// Runs `reader` with a connection of its own, and once more if that connection was lost: the database may
-    /// have started again meanwhile. Blocks.
+    /// Runs `reader` with a connection of its own, and once more if that connection was lost: the database
+    /// may have started again meanwhile. Blocks.
     pub(crate) fn read<T>(
         &self,
         reader: impl AsyncFn(&SqlSession<'_>) -> Result<T, StoreError>,

@@ -6,7 +6,7 @@ use crate::domain::id::{BatchId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::message::Message;
 use crate::domain::webhook::WebhookSubject;
-use crate::ports::{BatchError, Idempotent, NewBatch, NewLine, NewWork, StoreError};
+use crate::ports::{BatchError, Idempotent, NewBatch, NewLine, StoreError};
 use crate::store::postgres::batches::row;
 use crate::store::postgres::session::{Columns, document, sql_number, sql_user};
 use crate::store::postgres::writer::act::Act;
@@ -78,11 +78,6 @@ impl Act<'_> {
             return Err(BatchError::Abandoned);
         }
         self.check_queue_limit(u64::from(batch.lines), |limit| BatchError::QueueFull { limit }).await?;
-        if !is_refused {
-            // Its bytes are counted already.
-            let new = NewWork { jobs: u64::from(batch.lines), bytes: 0 };
-            self.admit_work::<BatchError>(user, new).await?;
-        }
         if let Some(key) = key {
             self.remember(user, key, WebhookSubject::Batch(id)).await?;
         }

@@ -223,8 +223,8 @@ impl<'t> Act<'t> {
         })
     }
 
-    /// The last statement before the commit: one round trip. Marks the transaction, if it has written anything.
-    /// Returns whether it has.
+    /// The last statement before the commit: one round trip. Marks the transaction, if it has written
+    /// anything. Returns whether it has.
     async fn check_and_announce(
         &self,
         is_under_lease: bool,

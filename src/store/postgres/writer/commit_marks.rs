@@ -39,8 +39,8 @@ impl CommitMarks {
 }
 
 impl CommitMark<'_> {
-    /// Whether the transaction was committed; `None` if nobody knows any more. Waits for its end: a connection
-    /// that is lost here may still commit there.
+    /// Whether the transaction was committed; `None` if nobody knows any more. Waits for its end: a
+    /// connection that is lost here may still commit there.
     pub(crate) async fn is_committed(
         &self,
         session: &SqlSession<'_>,

@@ -47,7 +47,11 @@ pub(crate) async fn run_group(
     };
     let outcome = match written.await {
         Ok(outcome) => outcome,
-        Err(error) => return Err(failure(error, act.session.fault())),
+        Err(error) => {
+            // Not left to the drop: on this thread nothing would send it before the next group.
+            act.session.rollback().await;
+            return Err(failure(error, act.session.fault()));
+        }
     };
     let began_us = shared.clock.monotonic_us();
     match act.session.commit().await {

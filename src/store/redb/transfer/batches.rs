@@ -2,7 +2,7 @@
 
 use crate::domain::id::{BatchId, UserId};
 use crate::ports::StoreError;
-use crate::store::redb::codec::keys::batches::{BatchLineBytes, BatchLineKey, OwnedBatchKey};
+use crate::store::redb::codec::keys::batches::{BatchExpiryKey, BatchLineBytes, BatchLineKey, OwnedBatchKey};
 use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::tables::{
     BATCH_ACTIVE, BATCH_ENDED, BATCH_LINES, BATCH_OWNERS, BATCHES, REMOVED_BATCHES, Tables,
@@ -27,6 +27,10 @@ impl RedbRow for TransferBatch {
         tables.batches.insert(&key, stored(&self.0).as_slice())?;
         tables.batches_owned.insert(&owned, ())?;
         tables.batch_owners.insert(&key, batch.user.0)?;
+        if let Some(expires_at_ms) = self.0.value.due_ms() {
+            let key = BatchExpiryKey { expires_at_ms, batch: batch.id };
+            tables.expiring_batches.insert(&key.encode(), ())?;
+        }
         if batch.misses_files() {
             tables.batches_without_files.insert(&owned, ())?;
         }

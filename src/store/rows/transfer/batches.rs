@@ -24,6 +24,7 @@ impl TransferRow for TransferBatch {
         "waiting_for",
         "misses_files",
         "created_at_ms",
+        "expires_at_ms",
         "finished_at_ms",
         "row",
     ];
@@ -45,13 +46,14 @@ impl TransferRow for TransferBatch {
         Ok(columns
             .flag(batch.misses_files())
             .number(batch.created_at_ms)
+            .optional_number(row.due_ms())
             .optional_number(batch.finished_at_ms)
             .document(&self.0))
     }
 
     fn read(row: &TextRow) -> Result<Self, StoreError> {
         let mut cells = row.cells();
-        cells.skip(10)?;
+        cells.skip(11)?;
         cells.document().map(Self)
     }
 }
