@@ -102,7 +102,6 @@ fn p1_p2_p3_p4_random_faults_break_no_promise() {
 }
 
 #[test]
-#[ignore = "hangs since statements are pipelined: its proxy answers one statement at a time"]
 fn p1_p2_p3_p4_random_faults_of_a_database_break_no_promise() {
     if database::server().is_none() {
         return;
@@ -151,7 +150,6 @@ fn every_injected_flaw_is_detected() {
 }
 
 #[test]
-#[ignore = "hangs since statements are pipelined: its proxy answers one statement at a time"]
 fn a_database_that_confirms_what_it_rolls_back_is_detected() {
     if database::server().is_some() {
         let caught = caught(Flaw::LyingDatabase, StoreKind::Database, 100);
@@ -234,7 +232,6 @@ fn p3_a_kill_between_any_two_writes_repeats_no_tool_effect() {
 }
 
 #[test]
-#[ignore = "hangs since statements are pipelined: its proxy answers one statement at a time"]
 fn p3_a_kill_between_any_two_writes_to_a_database_repeats_no_tool_effect() {
     if database::server().is_some() {
         let seeds = setting("TEST_DATABASE_SEEDS").unwrap_or(DATABASE_SEEDS);

@@ -7,8 +7,8 @@ use crate::store::postgres::param_types::with_types;
 use deadpool_postgres::Client;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::future::poll_fn;
-use std::pin::Pin;
+use std::future::{poll_fn, ready};
+use std::pin::{Pin, pin};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use tokio_postgres::error::SqlState;
@@ -148,17 +148,11 @@ impl<'t> SqlSession<'t> {
 
     /// The rows that a statement returns.
     pub(crate) async fn rows(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, StoreError> {
-        let found = async {
-            if !self.is_prepared {
-                return self.client.query_typed(sql, &with_types(params)).await;
-            }
-            let statement = self.client.prepare_cached(sql).await?;
-            self.client.query(&statement, params).await
-        };
-        let found = found.await;
-        // Its failure may only follow from that of an earlier statement.
-        self.settle().await?;
-        found.map_err(|error| self.note(&error))
+        if !self.is_prepared {
+            return self.in_turn(self.client.query_typed(sql, &with_types(params))).await;
+        }
+        let statement = self.statement(sql).await?;
+        self.in_turn(self.client.query(&statement, params)).await
     }
 
     /// The first row that a statement returns, if it returns any.
@@ -174,23 +168,16 @@ impl<'t> SqlSession<'t> {
 
     /// Runs a statement. Returns how many rows it changed.
     pub(crate) async fn execute(&self, sql: &str, params: Params<'_>) -> Result<u64, StoreError> {
-        let changed = async {
-            if !self.is_prepared {
-                return self.client.execute_typed(sql, &with_types(params)).await;
-            }
-            let statement = self.client.prepare_cached(sql).await?;
-            self.client.execute(&statement, params).await
-        };
-        let changed = changed.await;
-        self.settle().await?;
-        changed.map_err(|error| self.note(&error))
+        if !self.is_prepared {
+            return self.in_turn(self.client.execute_typed(sql, &with_types(params))).await;
+        }
+        let statement = self.statement(sql).await?;
+        self.in_turn(self.client.execute(&statement, params)).await
     }
 
     /// Runs statements without parameters, separated by semicolons.
     pub(crate) async fn batch(&self, statements: &str) -> Result<(), StoreError> {
-        let ran = self.client.batch_execute(statements).await;
-        self.settle().await?;
-        ran.map_err(|error| self.note(&error))
+        self.in_turn(self.client.batch_execute(statements)).await
     }
 
     /// Runs a statement whose result does not matter. Inside a transaction it is sent without waiting for its
@@ -205,17 +192,40 @@ impl<'t> SqlSession<'t> {
             self.queue(Box::pin(execute_unprepared(self.client, sql.to_owned(), params, types))).await;
             return Ok(());
         }
-        let statement = match self.client.prepare_cached(sql).await {
-            Ok(statement) => statement,
-            Err(error) => {
-                self.settle().await?;
-                return Err(self.note(&error));
-            }
-        };
+        let statement = self.statement(sql).await?;
         let params = EncodedParam::encode(statement.params(), params)?;
         let reply = execute_encoded(self.client, statement, params);
         self.queue(Box::pin(reply)).await;
         Ok(())
+    }
+
+    /// The statement, prepared once for each connection.
+    async fn statement(&self, sql: &str) -> Result<Statement, StoreError> {
+        let mut preparing = pin!(self.client.prepare_cached(sql));
+        match poll_once(preparing.as_mut()).await {
+            // It was prepared before: there is no reply to wait for.
+            Poll::Ready(Ok(statement)) => Ok(statement),
+            Poll::Ready(Err(error)) => self.in_turn(ready(Err(error))).await,
+            Poll::Pending => self.in_turn(preparing).await,
+        }
+    }
+
+    /// Sends a request, and waits for its reply after those of all requests before it. The connection passes
+    /// no reply on while one before it is not taken. Fails with the error of the first that failed: later
+    /// ones only follow from it.
+    async fn in_turn<T>(
+        &self,
+        reply: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, StoreError> {
+        let mut reply = pin!(reply);
+        // The first poll sends the request.
+        let early = poll_once(reply.as_mut()).await;
+        self.settle().await?;
+        let outcome = match early {
+            Poll::Ready(outcome) => outcome,
+            Poll::Pending => reply.await,
+        };
+        outcome.map_err(|error| self.note(&error))
     }
 
     /// Waits for the replies to all statements that were sent. Fails with the error of the first that failed.
@@ -235,10 +245,9 @@ impl<'t> SqlSession<'t> {
 
     /// Hands a request to the connection, which is done by the first poll, and keeps its reply for later.
     async fn queue(&self, mut reply: Reply<'t>) {
-        let early = poll_fn(|context| Poll::Ready(reply.as_mut().poll(context))).await;
-        let reply = match early {
+        let reply = match poll_once(reply.as_mut()).await {
             Poll::Pending => reply,
-            Poll::Ready(result) => Box::pin(std::future::ready(result)),
+            Poll::Ready(outcome) => Box::pin(ready(outcome)),
         };
         self.state().replies.push(reply);
     }
@@ -251,6 +260,11 @@ impl<'t> SqlSession<'t> {
         self.state().fault.get_or_insert(SqlFault::of(error));
         failed(error)
     }
+}
+
+/// What a future has to say now.
+async fn poll_once<F: Future + ?Sized>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }
 
 async fn execute_unprepared(
@@ -277,7 +291,7 @@ impl Drop for SqlSession<'_> {
         if self.state().is_open {
             // A panic, or a transaction that nobody ends. The first poll hands the request to the connection,
             // before those of its next user.
-            let mut rollback = std::pin::pin!(self.client.batch_execute("ROLLBACK"));
+            let mut rollback = pin!(self.client.batch_execute("ROLLBACK"));
             drop(rollback.as_mut().poll(&mut Context::from_waker(Waker::noop())));
         }
     }
