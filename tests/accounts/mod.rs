@@ -12,14 +12,15 @@ const MULTI: &str = "auth_mode: multi\n";
 const PASSWORD: &str = "correct horse";
 
 /// `METHOD path` with header lines and a JSON body.
-fn ask(server: &Server, line: &str, headers: &[(&str, &str)], body: &Value) -> Reply {
+pub(crate) fn ask(server: &Server, line: &str, headers: &[(&str, &str)], body: &Value) -> Reply {
     let (method, path) = line.split_once(' ').expect("a method and a path");
     let mut all = vec![("content-type", "application/json")];
     all.extend_from_slice(headers);
     server.request((method, path), &all, &if body.is_null() { String::new() } else { body.to_string() })
 }
 
-fn with(server: &Server, token: &str, line: &str, body: &Value) -> Reply {
+/// The same as the owner of a token.
+pub(crate) fn with(server: &Server, token: &str, line: &str, body: &Value) -> Reply {
     ask(server, line, &[("authorization", &format!("Bearer {token}"))], body)
 }
 

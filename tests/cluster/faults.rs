@@ -18,11 +18,7 @@ fn a_node_that_was_stopped_beyond_its_lease_writes_nothing_more_for_its_jobs() {
     let upstream = paced("piece by piece ", 60, 20);
     let Some(cluster) = Cluster::start(2, &against(&upstream, "workers: 4")) else { return };
     let (one, two) = cluster.pair();
-    let ids: Vec<String> = (0..8).map(|n| cluster.nodes[n % 2].submit(&json!({"input": "go"}))).collect();
-    for id in &ids {
-        let mut events = one.stream(&format!("/v1/jobs/{id}/events?format=delta"), 0);
-        assert!(events.any(|event| event.data["type"] == "text"), "it runs");
-    }
+    let ids = cluster.running_jobs(8);
     signal("-STOP", two);
     std::thread::sleep(Duration::from_secs(LEASE_S + 3));
     signal("-CONT", two);

@@ -2,24 +2,13 @@
 //! log, and the directories of deleted jobs.
 
 use super::{Cluster, paced};
+use crate::accounts::{ask, with};
 use crate::support::upstream::{Answer, Upstream, tool_results};
 use crate::support::{Reply, Server, against, wait_until};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 const PASSWORD: &str = "correct horse";
-
-/// `METHOD path` with a JSON body.
-fn ask(server: &Server, line: &str, headers: &[(&str, &str)], body: &Value) -> Reply {
-    let (method, path) = line.split_once(' ').expect("a method and a path");
-    let mut all = vec![("content-type", "application/json")];
-    all.extend_from_slice(headers);
-    server.request((method, path), &all, &if body.is_null() { String::new() } else { body.to_string() })
-}
-
-fn with(server: &Server, token: &str, line: &str, body: &Value) -> Reply {
-    ask(server, line, &[("authorization", &format!("Bearer {token}"))], body)
-}
 
 fn register(server: &Server, name: &str) -> String {
     let reply = ask(server, "POST /api/auth/register", &[], &json!({"username": name, "password": PASSWORD}));

@@ -39,6 +39,17 @@ impl Cluster {
         Some(Self { nodes, config, schema })
     }
 
+    /// So many jobs, accepted by both of two nodes in turn, whose answers have begun.
+    fn running_jobs(&self, jobs: usize) -> Vec<String> {
+        let (one, _) = self.pair();
+        let ids: Vec<String> = (0..jobs).map(|n| self.nodes[n % 2].submit(&json!({"input": "go"}))).collect();
+        for id in &ids {
+            let mut events = one.stream(&format!("/v1/jobs/{id}/events?format=delta"), 0);
+            assert!(events.any(|event| event.data["type"] == "text"), "it runs");
+        }
+        ids
+    }
+
     /// The first two nodes.
     fn pair(&self) -> (&Server, &Server) {
         let [one, two, ..] = &self.nodes[..] else { panic!("two nodes") };

@@ -3,7 +3,6 @@
 use super::faults::signal;
 use super::{Cluster, LEASE_S, paced};
 use crate::support::{against, assert_whole, text_of, wait_until};
-use serde_json::json;
 use std::time::{Duration, Instant};
 
 /// How long the writers are kept inside of their transactions.
@@ -16,11 +15,7 @@ fn p4_locks_of_a_node_that_was_stopped_in_a_transaction_end_with_its_lease() {
     let upstream = paced("piece by piece ", 60, 20);
     let Some(cluster) = Cluster::start(2, &against(&upstream, "workers: 4")) else { return };
     let (one, two) = cluster.pair();
-    let ids: Vec<String> = (0..8).map(|n| cluster.nodes[n % 2].submit(&json!({"input": "go"}))).collect();
-    for id in &ids {
-        let mut events = one.stream(&format!("/v1/jobs/{id}/events?format=delta"), 0);
-        assert!(events.any(|event| event.data["type"] == "text"), "it runs");
-    }
+    let ids = cluster.running_jobs(8);
     let backends = |state: &str| {
         let name = cluster.schema.name();
         let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name =";

@@ -1,6 +1,6 @@
 //! Batches that expire: the end of their window, the lines that it cuts off, and what does not expire.
 
-use super::batches::{batch, counts, lines, new, shown, source, work_off};
+use super::batches::{batch, counts, fail, lines, new, shown, source, work_off};
 use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, cancelled, done, id, job};
 use nanoclaw::domain::account::Quota;
@@ -111,19 +111,6 @@ fn a_batch_without_a_window_or_with_an_end_does_not_expire() {
         [1, 2, 3].map(|n| shown(&fixture, n).status),
         [BatchStatus::Completed, BatchStatus::Completed, BatchStatus::Cancelled]
     );
-}
-
-/// Lets a line fail and the batch end; returns the job.
-fn fail(fixture: &Fixture) -> nanoclaw::domain::id::JobId {
-    let lease = fixture.claim();
-    let mut ending = cancelled();
-    ending.event = nanoclaw::domain::event::Event::Error {
-        content: "gone".to_owned(),
-        code: nanoclaw::domain::event::FailureCode::ProviderError,
-        retry_after_ms: None,
-    };
-    fixture.store.finish(lease.fence(), vec![], ending).wait().unwrap();
-    lease.job.id
 }
 
 #[test]

@@ -213,7 +213,8 @@ fn a_retried_line_is_counted_again_by_its_new_end() {
     assert!(statuses.into_iter().all(|status| status == JobStatus::Succeeded));
 }
 
-fn fail(fixture: &Fixture) -> nanoclaw::domain::id::JobId {
+/// Lets a line fail; returns its job.
+pub(super) fn fail(fixture: &Fixture) -> nanoclaw::domain::id::JobId {
     let lease = fixture.claim();
     let mut ending = crate::support::store::cancelled();
     ending.event = nanoclaw::domain::event::Event::Error {

@@ -1,6 +1,7 @@
 //! Limits failed logins by account and by address, over all nodes of a cluster. An address from which an
 //! account has logged in before is counted alone, so that failures of others do not lock its owner out.
 
+use super::window_counter::WindowCount;
 use crate::domain::account::lookup_name;
 use crate::domain::limits::Limits;
 use crate::http::error::ApiError;
@@ -81,7 +82,8 @@ impl LoginThrottle {
             LoginCounter::Address(_) => "from your address",
             LoginCounter::Account(_) | LoginCounter::Pair(_) => "to this account",
         };
-        Err(too_many(which, found.left_ms.div_ceil(1_000).max(1)))
+        let full = WindowCount { count: found.total, left_ms: found.left_ms };
+        Err(too_many(which, full.left_s()))
     }
 
     fn uncount_address(&self, address: ClientAddress) {

@@ -6,7 +6,7 @@ use crate::ports::{AuditEntry, AuditPage, AuditRows, StoreError, Urgency};
 use crate::store::postgres::session::{Columns, SqlSession, document, sql_number, sql_user};
 use crate::store::postgres::store::PostgresStore;
 use crate::store::postgres::writer::act::Act;
-use crate::store::postgres::writer::write::WriteOptions;
+use crate::store::postgres::writer::write::{WriteOptions, WriteScope};
 
 impl Act<'_> {
     /// Stores an entry.
@@ -14,8 +14,7 @@ impl Act<'_> {
         let sql = "INSERT INTO audit (time_ms, user_id, job, entry) VALUES ($1, $2, $3, $4::text::json)";
         let job = entry.job.map(|job| job.to_string());
         let params = (sql_number(entry.time_ms), sql_user(entry.user), document(entry)?);
-        self.session.execute(sql, &[&params.0, &params.1, &job, &params.2]).await?;
-        Ok(())
+        self.session.send(sql, &[&params.0, &params.1, &job, &params.2]).await
     }
 
     /// Removes the oldest entries beyond the limit, at most so many. Returns how many it removed.
@@ -31,7 +30,8 @@ impl Act<'_> {
 impl AuditRows for PostgresStore {
     fn append_entry(&self, entry: AuditEntry) {
         let job = entry.job;
-        let options = WriteOptions { urgency: Urgency::Soon, ..WriteOptions::default() };
+        let options =
+            WriteOptions { urgency: Urgency::Soon, scope: WriteScope::Alone, ..WriteOptions::default() };
         let ticket = self.push(options, async move |act: &mut Act<'_>| act.append_audit(&entry).await);
         self.shared.connections.handle().spawn(async move {
             if let Err(error) = ticket.await {

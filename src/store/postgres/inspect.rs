@@ -2,7 +2,7 @@
 
 use crate::ports::{Clock, ClusterView, StoreError};
 use crate::store::postgres::cluster::read_view;
-use crate::store::postgres::migrations::{DatabaseLayout, NEWEST, stored_layout};
+use crate::store::postgres::migrations::{DatabaseLayout, HAS_TABLES, NEWEST, stored_layout};
 use crate::store::postgres::node::DATABASE_MS;
 use crate::store::postgres::options::PostgresOptions;
 use crate::store::postgres::pool::{Connections, describe};
@@ -92,8 +92,7 @@ pub fn read_cluster(options: &PostgresOptions) -> Result<Option<ClusterView>, Po
 }
 
 async fn layout(session: &SqlSession<'_>) -> Result<Option<DatabaseLayout>, StoreError> {
-    let has_tables: bool =
-        session.one("SELECT to_regclass('migrations') IS NOT NULL", &[]).await?.column(0)?;
+    let has_tables: bool = session.one(HAS_TABLES, &[]).await?.column(0)?;
     if has_tables { stored_layout(session).await.map(Some) } else { Ok(None) }
 }
 

@@ -39,6 +39,9 @@ pub(crate) const NEWEST: i32 = match STEPS.last() {
     None => 0,
 };
 
+/// Whether a node has made its tables.
+pub(crate) const HAS_TABLES: &str = "SELECT to_regclass('migrations') IS NOT NULL";
+
 /// The setting with the progress of `nanoclaw migrate` while it fills the database. No node starts meanwhile.
 pub(crate) const UNFINISHED_TRANSFER: &str = "transfer";
 

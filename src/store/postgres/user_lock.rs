@@ -11,8 +11,7 @@ impl Act<'_> {
     pub(crate) async fn lock_of_user(&mut self, kind: &str, user: UserId) -> Result<(), StoreError> {
         // Locks belong to the whole database, in which each schema may be another store.
         let sql = "SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' ' || $1::text, 0))";
-        self.session.send(sql, &[&format!("{kind} {user}", user = user.0)]).await?;
-        Ok(())
+        self.session.send(sql, &[&format!("{kind} {user}", user = user.0)]).await
     }
 
     /// The same without waiting: returns whether this transaction holds the lock. For transactions that may

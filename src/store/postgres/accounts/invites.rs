@@ -72,7 +72,6 @@ impl Act<'_> {
 
     /// Removes an invite that a registration uses up.
     pub(crate) async fn use_invite(&mut self, digest: &SecretDigest) -> Result<(), StoreError> {
-        self.session.send("DELETE FROM invites WHERE digest = $1", &[&digest.as_slice()]).await?;
-        Ok(())
+        self.session.send("DELETE FROM invites WHERE digest = $1", &[&digest.as_slice()]).await
     }
 }

@@ -84,8 +84,7 @@ impl Act<'_> {
                     &job_counts,
                 ],
             )
-            .await?;
-        Ok(())
+            .await
     }
 
     /// Books the usage of an ending job that is not booked yet: collects it in `self.usage`.
@@ -153,8 +152,7 @@ impl Act<'_> {
                     cost,
                 ],
             )
-            .await?;
-        Ok(())
+            .await
     }
 
     /// Removes the usage of a removed conversation.
@@ -165,8 +163,7 @@ impl Act<'_> {
     ) -> Result<(), StoreError> {
         let sql = "WITH daily AS (DELETE FROM conversation_usage_daily WHERE user_id = $1 AND conversation = $2) \
                    DELETE FROM conversation_usage WHERE user_id = $1 AND conversation = $2";
-        self.session.send(sql, &[&sql_user(user), &conversation.as_str()]).await?;
-        Ok(())
+        self.session.send(sql, &[&sql_user(user), &conversation.as_str()]).await
     }
 }
 

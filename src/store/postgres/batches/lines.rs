@@ -229,8 +229,7 @@ impl Act<'_> {
     async fn undo_start(&mut self, batch: BatchId, line: u32) -> Result<(), StoreError> {
         let sql = "WITH gone AS (DELETE FROM jobs WHERE id = $1 RETURNING id) \
                    DELETE FROM records WHERE job = (SELECT id FROM gone)";
-        self.session.send(sql, &[&job_id(batch, line).to_string()]).await?;
-        Ok(())
+        self.session.send(sql, &[&job_id(batch, line).to_string()]).await
     }
 
     /// Records the jobs of started lines, whose requests are now theirs. The lines come with the bytes of

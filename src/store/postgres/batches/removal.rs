@@ -27,23 +27,20 @@ impl Act<'_> {
     pub(crate) async fn abandon(&mut self, batch: BatchId) -> Result<(), StoreError> {
         let sql = "WITH gone AS (DELETE FROM unaccepted_batches WHERE batch = $1 RETURNING batch, user_id) \
                    INSERT INTO removed_batches SELECT batch, user_id FROM gone ON CONFLICT DO NOTHING";
-        self.session.send(sql, &[&batch.to_string()]).await?;
-        Ok(())
+        self.session.send(sql, &[&batch.to_string()]).await
     }
 
     /// Removes the batches that a node which is gone has not accepted: their clients got no response.
     pub(crate) async fn abandon_of_node(&mut self, node: i64) -> Result<(), StoreError> {
         let sql = "WITH gone AS (DELETE FROM unaccepted_batches WHERE node = $1 RETURNING batch, user_id) \
                    INSERT INTO removed_batches SELECT batch, user_id FROM gone ON CONFLICT DO NOTHING";
-        self.session.send(sql, &[&node]).await?;
-        Ok(())
+        self.session.send(sql, &[&node]).await
     }
 
     /// Unaccepted batches of this node under its old number: it lives, and so do their clients.
     pub(crate) async fn keep_unaccepted_batches(&mut self, old: i64) -> Result<(), StoreError> {
         let sql = "UPDATE unaccepted_batches SET node = $2 WHERE node = $1";
-        self.session.send(sql, &[&old, &self.node]).await?;
-        Ok(())
+        self.session.send(sql, &[&old, &self.node]).await
     }
 
     /// Removes batches that ended before `before_ms`. Returns whether more work may be left.

@@ -84,7 +84,6 @@ impl Act<'_> {
                     &document(row)?,
                 ],
             )
-            .await?;
-        Ok(())
+            .await
     }
 }

@@ -155,8 +155,7 @@ impl Act<'_> {
                      message_count = greatest(message_count - (SELECT shows_answer::int FROM pair), 0) \
                    FROM pair WHERE user_id = $1 AND id = $2";
         let params = (sql_number(old_accept), sql_number(self.now_ms));
-        self.session.send(sql, &[&user, &id, &accept, &params.0, &params.1]).await?;
-        Ok(())
+        self.session.send(sql, &[&user, &id, &accept, &params.0, &params.1]).await
     }
 
     /// Removes an ended job from its conversation.

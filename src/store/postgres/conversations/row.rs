@@ -273,8 +273,7 @@ impl Act<'_> {
                    edited_through = (SELECT last_value FROM accept_numbers), updated_at_ms = $4 \
                    WHERE user_id = $1 AND id = $2";
         let (user, id, _) = range.params();
-        self.session.send(sql, &[&user, &id, &sql_number(deleted), &sql_number(self.now_ms)]).await?;
-        Ok(())
+        self.session.send(sql, &[&user, &id, &sql_number(deleted), &sql_number(self.now_ms)]).await
     }
 }
 

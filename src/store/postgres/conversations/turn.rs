@@ -78,8 +78,7 @@ impl Act<'_> {
     ) -> Result<(), StoreError> {
         let sql = "INSERT INTO turns VALUES ($1, $2, $3, $4, $5, $6::text::json)";
         let TurnColumns { message_count, message_bytes, text } = turn;
-        self.session.send(sql, &[&user, &id, &accept, message_count, message_bytes, text]).await?;
-        Ok(())
+        self.session.send(sql, &[&user, &id, &accept, message_count, message_bytes, text]).await
     }
 
     /// Stores the summary of the conversation of a job.
@@ -138,7 +137,6 @@ impl Act<'_> {
         let sql = "INSERT INTO message_pairs VALUES ($1, $2, $3, $4, $4, $5, true, true)";
         let (accept, asked_at_ms) = (sql_number(row.accept), sql_number(pair.ask_created_at_ms));
         let params = (sql_user(row.job.user), pair.job.to_string());
-        self.session.send(sql, &[&params.0, &id, &accept, &params.1, &asked_at_ms]).await?;
-        Ok(())
+        self.session.send(sql, &[&params.0, &id, &accept, &params.1, &asked_at_ms]).await
     }
 }

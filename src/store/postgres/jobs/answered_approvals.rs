@@ -38,8 +38,7 @@ impl Act<'_> {
         let sql = "INSERT INTO answered_approvals (job, place, answering) \
                    SELECT DISTINCT u.job, u.place, $3 FROM unnest($1::text[], $2::bigint[]) AS u(job, place) \
                    ON CONFLICT (job, place) DO UPDATE SET answering = excluded.answering";
-        self.session.send(sql, &[&asked, &places, &job.to_string()]).await?;
-        Ok(())
+        self.session.send(sql, &[&asked, &places, &job.to_string()]).await
     }
 }
 

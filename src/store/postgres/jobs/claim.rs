@@ -103,7 +103,6 @@ impl Act<'_> {
         let sql = "UPDATE jobs SET status = 'running', place = 'out', ready_since_ms = NULL, lease_node = $4, \
                    epoch = u.epoch, row = u.row::json \
                    FROM unnest($1::text[], $2::bigint[], $3::text[]) AS u(id, epoch, row) WHERE jobs.id = u.id";
-        self.session.send(sql, &[&ids, &epochs, &rows, &self.node]).await?;
-        Ok(())
+        self.session.send(sql, &[&ids, &epochs, &rows, &self.node]).await
     }
 }

@@ -106,8 +106,7 @@ impl Act<'_> {
                     &FORGOTTEN,
                 ],
             )
-            .await?;
-        Ok(())
+            .await
     }
 }
 

@@ -174,8 +174,7 @@ impl Act<'_> {
                     &sql_number(self.now_ms),
                 ],
             )
-            .await?;
-        Ok(())
+            .await
     }
 }
 

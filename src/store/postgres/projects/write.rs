@@ -146,8 +146,7 @@ impl Act<'_> {
     /// Forgets the directory of a removed project.
     pub(crate) async fn finish_project_removal(&mut self, id: ProjectId) -> Result<(), StoreError> {
         let sql = "DELETE FROM pending_directories WHERE id = $1";
-        self.session.send(sql, &[&id.to_string()]).await?;
-        Ok(())
+        self.session.send(sql, &[&id.to_string()]).await
     }
 
     /// The names of a user's projects, bounded by `limits.projects`, and directories; `new` may have one.

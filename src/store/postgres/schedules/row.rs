@@ -98,8 +98,7 @@ pub(crate) async fn update(session: &SqlSession<'_>, schedules: &[Schedule]) -> 
                 &columns.schedule,
             ],
         )
-        .await?;
-    Ok(())
+        .await
 }
 
 /// Takes schedules that cannot be read off the due ones, so that they do not block the others.
@@ -108,6 +107,5 @@ pub(crate) async fn disarm(session: &SqlSession<'_>, unreadable: &[ScheduleId]) 
         return Ok(());
     }
     let ids: Vec<String> = unreadable.iter().map(ToString::to_string).collect();
-    session.send("UPDATE schedules SET next_run_ms = NULL WHERE id = ANY($1)", &[&ids]).await?;
-    Ok(())
+    session.send("UPDATE schedules SET next_run_ms = NULL WHERE id = ANY($1)", &[&ids]).await
 }

@@ -51,8 +51,7 @@ impl Act<'_> {
                    INSERT INTO file_totals AS t (user_id, image_bytes) \
                      SELECT $2, sum(bytes)::bigint FROM added HAVING sum(bytes) > 0 \
                    ON CONFLICT (user_id) DO UPDATE SET image_bytes = t.image_bytes + excluded.image_bytes";
-        self.session.send(sql, &[&holder.0, &sql_user(user), &contents, &bytes]).await?;
-        Ok(())
+        self.session.send(sql, &[&holder.0, &sql_user(user), &contents, &bytes]).await
     }
 
     /// A removed holder needs its images no longer.
@@ -65,7 +64,6 @@ impl Act<'_> {
                    freed AS (SELECT sum(bytes)::bigint AS bytes FROM released HAVING count(*) > 0) \
                    UPDATE file_totals SET image_bytes = greatest(image_bytes - freed.bytes, 0) FROM freed \
                    WHERE user_id = $2";
-        self.session.send(sql, &[&holder.0, &sql_user(user)]).await?;
-        Ok(())
+        self.session.send(sql, &[&holder.0, &sql_user(user)]).await
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::domain::secret::Secret;
 use crate::ports::StoreError;
-use crate::store::postgres::migrations::NEWEST;
+use crate::store::postgres::migrations::{HAS_TABLES, NEWEST};
 use crate::store::postgres::options::PostgresOptions;
 use crate::store::postgres::pool::describe;
 use crate::store::postgres::pool::{Connections, PoolError};
@@ -109,8 +109,7 @@ pub(crate) async fn connect(connections: &Connections) -> Result<ClientWrapper, 
 
 /// The newest step of the tables; `None`: there are no tables.
 pub(crate) async fn layout(client: &ClientWrapper) -> Result<Option<i32>, DatabaseError> {
-    let sql = "SELECT to_regclass('migrations') IS NOT NULL";
-    if !client.query_one(sql, &[]).await?.get::<_, bool>(0) {
+    if !client.query_one(HAS_TABLES, &[]).await?.get::<_, bool>(0) {
         return Ok(None);
     }
     Ok(client.query_one("SELECT max(step) FROM migrations", &[]).await?.get(0))

@@ -120,8 +120,7 @@ impl Act<'_> {
                     &self.node,
                 ],
             )
-            .await?;
-        Ok(())
+            .await
     }
 
     /// Removes settled deliveries that are too old, at most this many. Returns how many it removed.

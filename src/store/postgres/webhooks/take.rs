@@ -89,8 +89,7 @@ impl Act<'_> {
         let sql = "SELECT set_config('synchronous_commit', 'off', true), \
                    set_config('idle_in_transaction_session_timeout', '10s', true), \
                    pg_advisory_xact_lock(hashtext('deliveries'), 'deliveries'::regclass::oid::integer)";
-        self.session.send(sql, &[]).await?;
-        Ok(())
+        self.session.send(sql, &[]).await
     }
 
     async fn delay_unreadable(&mut self, ids: &[String], now_ms: u64) -> Result<(), StoreError> {
@@ -100,7 +99,6 @@ impl Act<'_> {
         let until_ms = sql_number(now_ms.saturating_add(UNREADABLE_DELAY_MS));
         let sql = "UPDATE deliveries SET next_try_ms = $2, taken_by_node = NULL, taken_until = NULL \
                    WHERE id = ANY($1)";
-        self.session.send(sql, &[&ids, &until_ms]).await?;
-        Ok(())
+        self.session.send(sql, &[&ids, &until_ms]).await
     }
 }
