@@ -156,7 +156,11 @@ impl RateLimiter {
             self.share = share;
             self.requests.iter_mut().chain(&mut self.tokens).for_each(|window| window.divide(share));
         }
-        self.paused_until_ms = self.paused_until_ms.max(now_ms.saturating_add(pause_left_ms));
+        // Without a pause, a call that reads the clock before another and comes after it would wait for
+        // nothing, and the calls behind it with it.
+        if pause_left_ms > 0 {
+            self.paused_until_ms = self.paused_until_ms.max(now_ms.saturating_add(pause_left_ms));
+        }
     }
 
     /// Calls that this node may make at once.
@@ -325,6 +329,15 @@ mod tests {
         for _ in 0..1_000 {
             admit(&mut limiter, 0);
         }
+    }
+
+    #[test]
+    fn a_node_without_a_pause_admits_a_call_that_has_read_the_clock_before_another() {
+        let mut limiter = limiter(&rate(None, None, None));
+        limiter.join_cluster(7, NodeShare::ALL, 0);
+        admit(&mut limiter, 7);
+        limiter.join_cluster(6, NodeShare::ALL, 0);
+        admit(&mut limiter, 6);
     }
 
     #[test]
