@@ -269,6 +269,11 @@ pub trait Store: Send + Sync {
 
     /// The job, or `None` when it is not this user's.
     fn job(&self, user: UserId, job: JobId) -> Result<Option<Job>, StoreError>;
+    /// Whether the job has ended; a job that is not this user's has. After each change of [`Store::watch`] it
+    /// may be another answer.
+    fn has_ended(&self, user: UserId, job: JobId) -> Result<bool, StoreError> {
+        Ok(self.job(user, job)?.is_none_or(|job| job.status.is_terminal()))
+    }
     /// Answer text of an ended job.
     fn output(&self, job: JobId) -> Result<Option<String>, StoreError>;
     /// Whole input of a job.

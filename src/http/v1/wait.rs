@@ -21,7 +21,7 @@ pub(crate) async fn for_job(
     seconds: u64,
 ) -> Result<(), ApiError> {
     let store = &context.app.store;
-    let is_over = || Ok(store.job(user, id)?.is_none_or(|job| job.status.is_terminal()));
+    let is_over = || store.has_ended(user, id);
     held(context, seconds, || store.watch(id), is_over).await
 }
 

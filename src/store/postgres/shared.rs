@@ -203,8 +203,10 @@ impl PostgresShared {
     }
 
     fn end_leases(&self, reason: CancelReason) {
-        for (_, leased) in self.leases().drain() {
+        for (job, leased) in self.leases().drain() {
             leased.cancel.cancel(reason);
+            // Whoever waits for its end asks the database from now on.
+            self.watches.touch(job);
         }
     }
 

@@ -157,6 +157,14 @@ impl Store for PostgresStore {
         self.read(async |session: &SqlSession<'_>| read::job(session, (user, job), now_ms).await)
     }
 
+    fn has_ended(&self, user: UserId, job: JobId) -> Result<bool, StoreError> {
+        // Of a job that runs here, no other node can write the end.
+        if self.shared.leases().get(&job).is_some_and(|leased| leased.row.job.user == user) {
+            return Ok(false);
+        }
+        Ok(self.job(user, job)?.is_none_or(|job| job.status.is_terminal()))
+    }
+
     fn output(&self, job: JobId) -> Result<Option<String>, StoreError> {
         self.read(async |session: &SqlSession<'_>| read::output(session, job).await)
     }
