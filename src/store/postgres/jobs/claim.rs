@@ -36,7 +36,7 @@ impl Act<'_> {
         let ids: Vec<String> = ready.iter().map(|job| job.job.to_string()).collect();
         let sql = format!(
             "SELECT {ROW}, spec::text, jobs.id FROM jobs JOIN unnest($1::text[]) WITH ORDINALITY AS u(id, nth) ON jobs.id = u.id \
-             WHERE place = 'ready' AND status = 'queued' ORDER BY u.nth LIMIT $2 FOR NO KEY UPDATE OF jobs SKIP LOCKED"
+             WHERE place IS NOT DISTINCT FROM 'ready' AND status IS NOT DISTINCT FROM 'queued' ORDER BY u.nth LIMIT $2 FOR NO KEY UPDATE OF jobs SKIP LOCKED"
         );
         let found = self.session.rows(&sql, &[&ids, &sql_number(max)]).await?;
         let by_id: HashMap<_, _> = ready.iter().map(|job| (job.job, *job)).collect();

@@ -34,7 +34,7 @@ impl Act<'_> {
 impl StoredCompletions for PostgresStore {
     fn completion(&self, user: UserId, job: JobId) -> Result<Option<Job>, StoreError> {
         let sql = format!(
-            "SELECT {ROW} FROM jobs WHERE id = $1 AND user_id = $2 AND is_completion AND status = 'succeeded'"
+            "SELECT {ROW} FROM jobs WHERE id = $1 AND user_id IS NOT DISTINCT FROM $2 AND is_completion AND status = 'succeeded'"
         );
         let params = (job.to_string(), sql_user(user));
         let found =

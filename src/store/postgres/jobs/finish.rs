@@ -61,8 +61,8 @@ impl Act<'_> {
         }
         let ids: Vec<String> = jobs.iter().map(ToString::to_string).collect();
         // All nodes lock in this order.
-        let sql = "SELECT id, epoch, cancel_requested, accept FROM jobs WHERE id = ANY($1) AND lease_node = $2 \
-                   AND status = 'running' ORDER BY id FOR NO KEY UPDATE";
+        let sql = "SELECT id, epoch, cancel_requested, accept FROM jobs WHERE id = ANY($1) \
+                   AND lease_node IS NOT DISTINCT FROM $2 AND status IS NOT DISTINCT FROM 'running' ORDER BY id FOR NO KEY UPDATE";
         for found in self.session.rows(sql, &[&ids, &self.node]).await? {
             let confirmed = ConfirmedLease {
                 epoch: found.number(1)?,

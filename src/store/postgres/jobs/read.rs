@@ -18,7 +18,7 @@ pub(crate) async fn job(
     (user, job): (UserId, JobId),
     now_ms: u64,
 ) -> Result<Option<Job>, StoreError> {
-    let sql = format!("SELECT {SHOWN} FROM jobs WHERE id = $1 AND user_id = $2");
+    let sql = format!("SELECT {SHOWN} FROM jobs WHERE id = $1 AND user_id IS NOT DISTINCT FROM $2");
     let found = session.row(&sql, &[&job.to_string(), &sql_user(user)]).await?;
     found.map(|row| read_shown(&row, 0, now_ms)).transpose()
 }
@@ -43,7 +43,7 @@ pub(crate) async fn request(
     user: UserId,
     job: JobId,
 ) -> Result<Option<JobSpec>, StoreError> {
-    let sql = "SELECT spec::text FROM jobs WHERE id = $1 AND user_id = $2";
+    let sql = "SELECT spec::text FROM jobs WHERE id = $1 AND user_id IS NOT DISTINCT FROM $2";
     let found = session.row(sql, &[&job.to_string(), &sql_user(user)]).await?;
     found.map(|row| row.document(0)).transpose()
 }

@@ -128,7 +128,7 @@ impl Act<'_> {
         user: UserId,
         job: JobId,
     ) -> Result<Option<JobRow>, StoreError> {
-        let sql = "SELECT conversation FROM jobs WHERE id = $1 AND user_id = $2";
+        let sql = "SELECT conversation FROM jobs WHERE id = $1 AND user_id IS NOT DISTINCT FROM $2";
         let Some(found) = self.session.row(sql, &[&job.to_string(), &sql_user(user)]).await? else {
             return Ok(None);
         };

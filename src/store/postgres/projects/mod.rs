@@ -42,7 +42,7 @@ impl Projects for PostgresStore {
 
     fn project(&self, user: UserId, id: ProjectId) -> Result<Option<Project>, StoreError> {
         self.read(async |session: &SqlSession<'_>| {
-            let sql = "SELECT project::text FROM projects WHERE id = $1 AND user_id = $2";
+            let sql = "SELECT project::text FROM projects WHERE id = $1 AND user_id IS NOT DISTINCT FROM $2";
             let found = session.row(sql, &[&id.to_string(), &sql_user(user)]).await?;
             found.map(|row| row.document(0)).transpose()
         })

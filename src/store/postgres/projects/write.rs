@@ -106,7 +106,7 @@ impl Act<'_> {
         description: Option<&str>,
     ) -> Result<Option<Project>, ProjectError> {
         self.lock_of_user(LOCK, user).await?;
-        let sql = "SELECT project::text FROM projects WHERE id = $1 AND user_id = $2 FOR NO KEY UPDATE";
+        let sql = "SELECT project::text FROM projects WHERE id = $1 AND user_id IS NOT DISTINCT FROM $2 FOR NO KEY UPDATE";
         let found = self.session.row(sql, &[&id.to_string(), &sql_user(user)]).await?;
         let Some(mut project) = found.map(|row| row.document::<Project>(0)).transpose()? else {
             return Ok(None);
@@ -132,7 +132,7 @@ impl Act<'_> {
         id: ProjectId,
     ) -> Result<Option<Project>, StoreError> {
         // The row goes first: a conversation that begins in the project meanwhile waits for it or is found.
-        let sql = "WITH removed AS (DELETE FROM projects WHERE id = $1 AND user_id = $2 \
+        let sql = "WITH removed AS (DELETE FROM projects WHERE id = $1 AND user_id IS NOT DISTINCT FROM $2 \
                      RETURNING id, user_id, directory, project), \
                    pending AS (INSERT INTO pending_directories SELECT * FROM removed ON CONFLICT (id) DO UPDATE \
                      SET user_id = excluded.user_id, directory = excluded.directory, project = excluded.project) \

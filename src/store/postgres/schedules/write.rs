@@ -42,7 +42,7 @@ impl Act<'_> {
 
     /// Removes a schedule of a user, readable or not.
     pub(crate) async fn remove_schedule(&mut self, user: UserId, id: ScheduleId) -> Result<bool, StoreError> {
-        let sql = "DELETE FROM schedules WHERE id = $1 AND user_id = $2 RETURNING octet_length(request::text)::bigint";
+        let sql = "DELETE FROM schedules WHERE id = $1 AND user_id IS NOT DISTINCT FROM $2 RETURNING octet_length(request::text)::bigint";
         let removed = self.session.row(sql, &[&id.to_string(), &sql_user(user)]).await?;
         let Some(removed) = removed else { return Ok(false) };
         let bytes: i64 = removed.column(0)?;
@@ -58,7 +58,7 @@ impl Act<'_> {
         id: ScheduleId,
         is_paused: bool,
     ) -> Result<bool, StoreError> {
-        let sql = "SELECT schedule::text FROM schedules WHERE id = $1 AND user_id = $2 FOR NO KEY UPDATE";
+        let sql = "SELECT schedule::text FROM schedules WHERE id = $1 AND user_id IS NOT DISTINCT FROM $2 FOR NO KEY UPDATE";
         let found = self.session.row(sql, &[&id.to_string(), &sql_user(user)]).await?;
         let Some(found) = found else { return Ok(false) };
         let mut schedule: Schedule = found.document(0)?;
@@ -76,7 +76,7 @@ impl Act<'_> {
         id: ScheduleId,
         fresh: JobId,
     ) -> Result<Option<Job>, ScheduleError> {
-        let sql = "SELECT schedule::text, request::text FROM schedules WHERE id = $1 AND user_id = $2 \
+        let sql = "SELECT schedule::text, request::text FROM schedules WHERE id = $1 AND user_id IS NOT DISTINCT FROM $2 \
                    FOR NO KEY UPDATE";
         let found = self.session.row(sql, &[&id.to_string(), &sql_user(user)]).await?;
         let Some(found) = found else { return Ok(None) };

@@ -84,7 +84,7 @@ impl Act<'_> {
         user: UserId,
         id: DeliveryId,
     ) -> Result<Option<Delivery>, StoreError> {
-        let sql = "SELECT delivery::text FROM deliveries WHERE id = $1 AND user_id = $2 FOR NO KEY UPDATE";
+        let sql = "SELECT delivery::text FROM deliveries WHERE id = $1 AND user_id IS NOT DISTINCT FROM $2 FOR NO KEY UPDATE";
         let found = self.session.row(sql, &[&id.to_string(), &sql_user(user)]).await?;
         let Some(found) = found else { return Ok(None) };
         let old: Delivery = found.document(0)?;

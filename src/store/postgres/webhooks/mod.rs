@@ -48,7 +48,8 @@ impl Outbox for PostgresStore {
 
     fn delivery(&self, user: UserId, id: DeliveryId) -> Result<Option<Delivery>, StoreError> {
         self.read(async |session: &SqlSession<'_>| {
-            let sql = "SELECT delivery::text FROM deliveries WHERE id = $1 AND user_id = $2";
+            let sql =
+                "SELECT delivery::text FROM deliveries WHERE id = $1 AND user_id IS NOT DISTINCT FROM $2";
             let found = session.row(sql, &[&id.to_string(), &sql_user(user)]).await?;
             found.map(|row| row.document(0)).transpose()
         })
