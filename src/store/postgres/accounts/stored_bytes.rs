@@ -19,7 +19,7 @@ pub(crate) async fn with_files(session: &SqlSession<'_>, user: UserId) -> Result
 }
 
 /// The rows that count, as users and bytes: the same as writes count. The row of a job counts as
-/// `ROW_BYTES` of `jobs/submit.rs`.
+/// `ROW_BYTES` of `jobs/insert.rs`.
 pub(crate) const COUNTED: &[&str] = &[
     "SELECT user_id, 1024 + octet_length(spec::text) + coalesce(octet_length(output::text), 0) FROM jobs",
     "SELECT user_id, octet_length(body::text) FROM records JOIN jobs ON jobs.id = records.job",

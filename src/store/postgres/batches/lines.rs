@@ -227,6 +227,7 @@ impl Act<'_> {
 
     /// Removes what is stored of the job of a line that could not start.
     async fn undo_start(&mut self, batch: BatchId, line: u32) -> Result<(), StoreError> {
+        self.insert_jobs().await?;
         let sql = "WITH gone AS (DELETE FROM jobs WHERE id = $1 RETURNING id) \
                    DELETE FROM records WHERE job = (SELECT id FROM gone)";
         self.session.send(sql, &[&job_id(batch, line).to_string()]).await

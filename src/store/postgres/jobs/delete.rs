@@ -3,8 +3,8 @@
 
 use crate::domain::id::{JobId, UserId};
 use crate::ports::{JobChangeError, StoreError};
+use crate::store::postgres::jobs::insert::ROW_BYTES;
 use crate::store::postgres::jobs::row::find;
-use crate::store::postgres::jobs::submit::ROW_BYTES;
 use crate::store::postgres::session::{Columns, sql_number};
 use crate::store::postgres::writer::act::Act;
 use crate::store::rows::job::JobRow;

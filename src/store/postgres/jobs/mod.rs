@@ -30,6 +30,7 @@ pub(crate) mod completions;
 pub(crate) mod delete;
 pub(crate) mod finish;
 pub(crate) mod idempotency;
+pub(crate) mod insert;
 pub(crate) mod quarantine;
 pub(crate) mod queue;
 pub(crate) mod read;

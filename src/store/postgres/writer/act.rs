@@ -11,7 +11,7 @@ use crate::store::postgres::session::{Columns, Params, SqlSession, document, sql
 use crate::store::postgres::shared::PostgresShared;
 use crate::store::postgres::writer::commit_marks::CommitMark;
 use crate::store::postgres::writer::effects::CommitEffects;
-use crate::store::rows::job::JobRow;
+use crate::store::rows::job::{JobRow, QueuePlace};
 use crate::store::rows::lease::{LeasedJob, LogTail, PlacedRecord};
 use crate::store::rows::transfer::jobs::result_handle;
 use std::collections::{BTreeMap, HashMap};
@@ -32,6 +32,8 @@ pub(crate) struct Act<'t> {
     records: Vec<(JobId, PlacedRecord)>,
     /// Rows that the flush updates.
     rows: BTreeMap<String, JobRow>,
+    /// Jobs that are not inserted yet: see [`Act::insert_jobs`].
+    pub(crate) new_jobs: Vec<NewJobRow>,
     /// Rows of jobs that have ended, with their outputs, as JSON: see [`Act::write_ended`].
     pub(crate) ended: Vec<(JobRow, Option<String>)>,
     /// Rows that were read and locked ahead of the acts that end their leases.
@@ -46,6 +48,16 @@ pub(crate) struct Act<'t> {
     pub(crate) next_due_ms: Option<u64>,
     /// Whether a claim has looked at the queue.
     pub(crate) has_looked: bool,
+}
+
+/// A job that is not inserted yet, with its documents as JSON.
+pub(crate) struct NewJobRow {
+    pub(crate) row: JobRow,
+    pub(crate) place: QueuePlace,
+    pub(crate) row_text: String,
+    pub(crate) spec_text: String,
+    pub(crate) event_text: String,
+    pub(crate) is_completion: bool,
 }
 
 /// What others may have changed of a job that this node leases.
@@ -97,6 +109,7 @@ impl<'t> Act<'t> {
             changed: HashMap::new(),
             records: Vec::new(),
             rows: BTreeMap::new(),
+            new_jobs: Vec::new(),
             ended: Vec::new(),
             confirmed: HashMap::new(),
             bytes: BTreeMap::new(),
@@ -184,6 +197,7 @@ impl<'t> Act<'t> {
 
     /// Writes what is collected. Reads of the same transaction that need it call this first.
     pub(crate) async fn flush(&mut self) -> Result<(), StoreError> {
+        self.insert_jobs().await?;
         self.insert_records().await?;
         self.update_rows().await?;
         self.write_ended().await?;
