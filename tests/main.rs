@@ -44,6 +44,7 @@ mod install;
 mod job_directories;
 mod jobs;
 mod llm_wire;
+mod log_chains;
 mod logs;
 mod long_results;
 mod maintenance;

@@ -55,6 +55,9 @@ pub enum AppError {
     /// The key that signs sessions.
     #[error("cannot use the key for sessions: {0}")]
     SessionKey(std::io::Error),
+    /// The key that signs what retention notes about logs.
+    #[error("cannot use the key of logs: {0}")]
+    LogKey(std::io::Error),
     /// A secret that the validation of the configuration accepted.
     #[error("webhooks.secrets {0}")]
     BadSecret(InvalidSecret),
@@ -97,6 +100,7 @@ impl AppError {
             Self::DataDir { source, .. }
             | Self::Audit(source)
             | Self::SessionKey(source)
+            | Self::LogKey(source)
             | Self::WebhookSecret(source)
             | Self::Control(source) => file_advice(source),
             _ => None,

@@ -46,6 +46,7 @@ pub use first_invite::FirstInvite;
 use free_memory::FreeMemoryReleaser;
 use job_directories::JobDirectoryCleaner;
 pub use mcp::{host as mcp_host, ports as mcp_ports};
+pub use secret_files::log_public_key;
 use self_test::SandboxSelfTest;
 pub use self_test::{SelfTestListener, missing_modules};
 use signals::StopSignals;

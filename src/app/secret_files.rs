@@ -3,9 +3,10 @@
 
 use super::error::AppError;
 use crate::config::Config;
+use crate::domain::log_chain::{LogPublicKey, LogSigningKey};
 use crate::domain::secret::Secret;
 use crate::ports::{Entropy, NodeStore};
-use crate::store::AtomicFile;
+use crate::store::{AtomicFile, LOG_KEY_SETTING};
 use crate::webhooks::{Signer, secret_from_key};
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind, Write};
@@ -18,6 +19,8 @@ const SESSION_KEY: &str = "session_key";
 /// Size of the session key: that of the signature's hash.
 const SESSION_KEY_BYTES: usize = 32;
 const WEBHOOK_SECRET: &str = "webhook_secret";
+/// The key that signs what retention notes about logs.
+const LOG_KEY: &str = LOG_KEY_SETTING;
 
 /// The file of the key that signs sessions.
 pub(super) fn session_key_file(dir: &Path) -> PathBuf {
@@ -52,9 +55,37 @@ fn webhook_secret(dir: &Path, entropy: &dyn Entropy) -> io::Result<Secret> {
     }
 }
 
+/// The key that signs what retention notes about logs.
+fn log_key(dir: &Path, entropy: &dyn Entropy) -> io::Result<LogSigningKey> {
+    let path = dir.join(LOG_KEY);
+    let seed = entropy.random_key();
+    let made = LogSigningKey::from_seed(seed).ok_or_else(|| io::Error::other("cannot make a log key"))?;
+    let bytes = read_or_create(&path, || format!("{}\n", made.to_text()).into_bytes())?;
+    let unreadable =
+        || damaged(&path, "is damaged: put a copy of it back; a new key cannot verify old notes");
+    String::from_utf8(bytes)
+        .ok()
+        .and_then(|text| LogSigningKey::from_text(text.trim()))
+        .ok_or_else(unreadable)
+}
+
+/// The public part of the key in a data directory; `None` if there is none.
+pub fn log_public_key(dir: &Path) -> io::Result<Option<LogPublicKey>> {
+    let path = dir.join(LOG_KEY);
+    match fs::read_to_string(&path) {
+        Ok(text) => match LogSigningKey::from_text(text.trim()) {
+            Some(key) => Ok(Some(key.public_key())),
+            None => Err(damaged(&path, "is damaged")),
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// The secrets of a server that starts.
 pub(super) struct PendingSecrets {
     pub(super) session_key: PendingSecret<Vec<u8>>,
+    pub(super) log_key: PendingSecret<LogSigningKey>,
     /// `None` if the operator configures secrets.
     pub(super) webhook: Option<PendingSecret<Secret>>,
 }
@@ -64,8 +95,9 @@ impl PendingSecrets {
     pub(super) fn start(config: &Config, entropy: &Arc<dyn Entropy>) -> Result<Self, AppError> {
         let (dir, needs_own) = (&config.data_dir, config.webhooks.secrets.is_empty());
         let session_key = PendingSecret::start(dir, entropy, session_key).map_err(AppError::SessionKey)?;
+        let log_key = PendingSecret::start(dir, entropy, log_key).map_err(AppError::LogKey)?;
         let webhook = needs_own.then(|| PendingSecret::start(dir, entropy, webhook_secret)).transpose();
-        Ok(Self { session_key, webhook: webhook.map_err(AppError::WebhookSecret)? })
+        Ok(Self { session_key, log_key, webhook: webhook.map_err(AppError::WebhookSecret)? })
     }
 }
 
@@ -124,6 +156,19 @@ impl NodeSecret for Vec<u8> {
         let digits = text.as_bytes().chunks(2);
         let bytes = digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
         bytes.collect::<Option<Self>>().filter(|key| key.len() == SESSION_KEY_BYTES)
+    }
+}
+
+/// The key of logs.
+impl NodeSecret for LogSigningKey {
+    const SETTING: &'static str = LOG_KEY;
+
+    fn to_text(&self) -> String {
+        Self::to_text(self)
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        Self::from_text(text)
     }
 }
 

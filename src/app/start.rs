@@ -108,6 +108,7 @@ impl App {
             write_control_file(config, &bound, &*ports.entropy).map_err(AppError::Control)?;
         let first_invite = first_invite::of(&*store, &ports, &bound).map_err(AppError::FirstInvite)?;
         let webhooks = webhooks::start(config, &ports, &store, addresses.clone(), secrets.webhook)?;
+        store.set_log_key(secrets.log_key.wait_shared(&*store).map_err(AppError::LogKey)?);
         let keys = (secrets.session_key.wait_shared(&*store).map_err(AppError::SessionKey)?, control_key);
         let http = HttpParts { health, addresses, files, audit, keys, metrics, sandbox };
         let dependencies = http_dependencies(config, &ports, &store, http, bound.is_public());
@@ -394,6 +395,7 @@ fn http_dependencies(
         outbox: Arc::<dyn NodeStore>::clone(store),
         addresses,
         store: Arc::clone(&ports.store),
+        log_chains: Arc::<dyn NodeStore>::clone(store),
         batches: Arc::<dyn NodeStore>::clone(store),
         schedules: Arc::<dyn NodeStore>::clone(store),
         accounts: Arc::<dyn NodeStore>::clone(store),

@@ -5,7 +5,7 @@ use super::error::CliError;
 use super::terminal::Colour;
 use super::{
     admin, backup, batch, check, configuration, doctor, exec, jobs, manual, mcp, migrate, nodes, resources,
-    serve, tools,
+    serve, tools, verify,
 };
 use crate::app::system::SystemClock;
 use crate::app::{STORE_FILE, read_control_file};
@@ -21,6 +21,7 @@ use jobs::{approval, ask, chat, list};
 use nodes::NodesSource;
 use std::path::PathBuf;
 use std::sync::Arc;
+use verify::{LogSource, VerifyArgs};
 
 const CONFIG_HELP: &str = "Configuration file [env: NANOCLAW_CONFIG]";
 
@@ -112,6 +113,8 @@ pub(super) enum Command {
     Restore(backup::RestoreArgs),
     /// Read the whole store and name damaged rows; stop the server of a file first
     Check(check::StoreCheckArgs),
+    /// Prove that no record of a job's log was changed, removed or moved
+    Verify(verify::VerifyArgs),
     /// List the servers that share the database of store.url
     Nodes(nodes::NodesArgs),
     /// Move the store from a file into a database, or back; stop all servers first
@@ -208,6 +211,24 @@ impl GlobalOptions {
             Ok(_) | Err(_) => {}
         }
         self.client()
+    }
+
+    /// Where to read logs: at the named server, else at the one that has the file open, else in the store.
+    pub(super) fn log_source(&self, args: &VerifyArgs) -> Result<LogSource, CliError> {
+        if let Some(file) = args.file() {
+            return Ok(LogSource::Export(file.to_owned()));
+        }
+        if args.suits_server() && (self.token.is_some() || self.server.is_some()) {
+            return self.client().map(LogSource::Server);
+        }
+        let store = self.store()?;
+        if let StoreLocation::File(_) = &store
+            && args.suits_server()
+            && let Some(client) = admin::running_server(&self.data_dir()?)?
+        {
+            return Ok(LogSource::Server(client));
+        }
+        Ok(LogSource::Store(store))
     }
 
     /// Where to read the nodes: at the named server, else in the database of the configuration, else at the

@@ -11,8 +11,9 @@ const GROUPS: &[(&str, &[(&str, &str)])] = &[
         &[
             ("serve, nodes", "Run the server; list those that share a database"),
             ("demo", "Show a job that runs, streams, is killed and resumes"),
-            ("doctor, check", "What works on this machine; is the store intact"),
-            ("config, migrate", "Show the configuration; move the store into a database"),
+            ("doctor, config", "What works on this machine; the configuration"),
+            ("check, verify", "Is the store intact; was a log changed"),
+            ("migrate", "Move the store into a database, or back"),
             ("backup, restore", "Copy the whole store into a file, and back"),
         ],
     ),
@@ -68,6 +69,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("backup", &["nanoclaw backup /backups/nanoclaw-$(date +%F).redb"]),
     ("restore", &["nanoclaw restore /backups/nanoclaw-2026-01-31.redb --data-dir /var/lib/nanoclaw"]),
     ("check", &["nanoclaw check --data-dir /var/lib/nanoclaw"]),
+    (
+        "verify",
+        &[
+            "nanoclaw verify job_01ARZ3NDEKTSV4RRFFQ69G5FAV",
+            "nanoclaw verify --all --data-dir /var/lib/nanoclaw",
+        ],
+    ),
     ("nodes", &["nanoclaw nodes", "nanoclaw nodes --json | jq .warnings"]),
     (
         "migrate",
@@ -101,7 +109,7 @@ fn used_options(command: &str) -> &'static [&'static str] {
     match command {
         "ask" | "chat" | "tail" | "batch" | "jobs" | "cancel" | "approve" | "deny" | "retry" | "list"
         | "show" | "delete" | "output" => &["config", "server", "token"],
-        "backup" | "nodes" => &["config", "data_dir", "server", "token"],
+        "backup" | "nodes" | "verify" => &["config", "data_dir", "server", "token"],
         "serve" | "restore" | "check" | "user" | "token" | "tools" | "doctor" | "config" => {
             &["config", "data_dir"]
         }

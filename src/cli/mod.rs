@@ -24,6 +24,7 @@ mod serve;
 mod terminal;
 mod tools;
 mod usage_error;
+mod verify;
 
 use crate::app::system::SystemClock;
 use crate::ports::Clock;
@@ -101,6 +102,9 @@ impl Command {
                 backup::restore((&common.data_dir()?, common.store()?), &*clock, args, terminal).map(done)
             }
             Self::Check(args) => check::check((&common.data_dir()?, common.store()?), args, terminal),
+            Self::Verify(args) => {
+                verify::verify(&common.log_source(args)?, || common.data_dir(), args, terminal)
+            }
             Self::Migrate(args) => migrate::migrate(|| common.configured_database(), args, terminal),
             Self::User(command) => user::user(|| common.account_admin(), command, terminal).map(done),
             Self::Token(command) => token::token(&*common.account_admin()?, command, terminal).map(done),

@@ -3,6 +3,7 @@
 //! *Events* are what clients see: their `seq` starts at 1 and has no gap. *Marks* are what the engine needs
 //! to continue after a crash: they stand between events and have no `seq`, so that clients can count.
 
+use super::log_chain::ChainLink;
 use super::message::ProviderReplay;
 use super::tool::ToolCall;
 use super::usage::{Usage, UsageByModel};
@@ -431,6 +432,21 @@ pub struct SequencedEvent {
     pub seq: u64,
     /// The event.
     pub event: Event,
+    /// Of a terminal event: the head of the log that ends with it, if the log is chained.
+    pub log_head: Option<ChainLink>,
+}
+
+impl SequencedEvent {
+    /// An event of a log that is not chained, or not stored.
+    pub fn new(seq: u64, event: Event) -> Self {
+        Self { seq, event, log_head: None }
+    }
+
+    /// An event with the link of its record. Only that of a terminal event is shown.
+    pub fn linked(seq: u64, event: Event, link: Option<ChainLink>) -> Self {
+        let log_head = link.filter(|_| event.is_terminal());
+        Self { seq, event, log_head }
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::handed_approvals::HandedApprovals;
 use super::id::{BatchId, ConversationId, JobId, ProjectId, ScheduleId, UserId};
 use super::job_input::InputPreview;
 use super::job_wait::JobWait;
+use super::log_chain::ChainLink;
 use super::message::Message;
 use super::model_settings::{ClientFunction, ModelSettings};
 use super::response_request::ResponseRequest;
@@ -360,6 +361,9 @@ pub struct Job {
     pub cancel_requested: bool,
     /// Newest `seq` as of the last status change; exact once ended.
     pub last_event_id: u64,
+    /// Head of the log's hash chain, once ended; absent if an earlier version has begun the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_head: Option<ChainLink>,
     /// What it waits for. Not stored: it follows from its place in the queues.
     #[serde(skip)]
     pub waits_for: Option<JobWait>,
@@ -395,6 +399,7 @@ impl Job {
             error: None,
             cancel_requested: false,
             last_event_id: 0,
+            log_head: None,
             waits_for: None,
         }
     }

@@ -3,6 +3,7 @@
 use super::id::{BatchId, ConversationId, JobId, ProjectId, ScheduleId};
 use super::job::{Job, JobError, JobStatus};
 use super::job_wait::JobWaitReason;
+use super::log_chain::ChainLink;
 use super::message::Message;
 use super::tool::{ToolCall, ToolChoice};
 use super::usage::Usage;
@@ -94,6 +95,9 @@ pub struct JobObject {
     waits_for: Option<ShownWait>,
     metadata: BTreeMap<String, String>,
     last_event_id: u64,
+    /// Head of the hash chain of its log, once it has ended: it proves each record. `null` for jobs that an
+    /// earlier version has begun.
+    log_head: Option<ChainLink>,
 }
 
 impl JobObject {
@@ -130,6 +134,7 @@ impl JobObject {
             }),
             metadata: job.metadata,
             last_event_id: job.last_event_id,
+            log_head: job.log_head,
         }
     }
 

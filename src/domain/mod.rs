@@ -25,6 +25,7 @@ pub mod job_input;
 pub mod job_object;
 pub mod job_wait;
 pub mod limits;
+pub mod log_chain;
 pub mod log_rate_limit;
 pub mod message;
 pub mod model_settings;

@@ -235,7 +235,7 @@ mod tests {
     }
 
     fn folded(events: Vec<Event>) -> Vec<Step> {
-        fold((1..).zip(events).map(|(seq, event)| SequencedEvent { seq, event }))
+        fold((1..).zip(events).map(|(seq, event)| SequencedEvent::new(seq, event)))
     }
 
     #[test]

@@ -7,8 +7,8 @@ use crate::domain::limits::Limits;
 use crate::domain::tool::Strictness;
 use crate::ports::{
     Accounts, Audit, Backup, Batches, Clock, Contents, ConversationItems, Conversations, Entropy, Exposition,
-    KernelTables, Meter, Model, Outbox, Projects, RateWindows, ReadinessProbe, Schedules, SecretDigest,
-    ServerStatus, Store, StoredCompletions, StoredFiles, Toolbox, Users, Workspaces,
+    KernelTables, LogChains, Meter, Model, Outbox, Projects, RateWindows, ReadinessProbe, Schedules,
+    SecretDigest, ServerStatus, Store, StoredCompletions, StoredFiles, Toolbox, Users, Workspaces,
 };
 use std::sync::Arc;
 
@@ -16,6 +16,8 @@ use std::sync::Arc;
 pub struct AppDependencies {
     /// Jobs and their events.
     pub store: Arc<dyn Store>,
+    /// The hash chains of their logs.
+    pub log_chains: Arc<dyn LogChains>,
     /// Webhook deliveries.
     pub outbox: Arc<dyn Outbox>,
     /// Addresses that webhooks may reach.

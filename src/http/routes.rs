@@ -78,6 +78,7 @@ routes! {
     GET "/v1/jobs/{id}/images/{n}" User [] => async v1::jobs::images::show;
     GET "/v1/jobs/{id}/events" Stream ["after", "starting_after", "format", "follow"] => async v1::jobs::events::events;
     GET "/v1/jobs/{id}/audit" User [] => async v1::jobs::audit;
+    GET "/v1/jobs/{id}/verify" User [] => async v1::jobs::verify::verify;
     POST "/v1/jobs/{id}/cancel" User [] => async v1::jobs::cancel;
     POST "/v1/jobs/{id}/approve" User [] => body v1::jobs::approval::approve;
     POST "/v1/jobs/{id}/deny" User [] => body v1::jobs::approval::deny;
@@ -143,6 +144,9 @@ routes! {
     GET "/v1/tools" User [] => async v1::tools::list;
     POST "/v1/tools/{name}/call" Admin ["project_id"] => body v1::tools::call;
     GET "/v1/status" User [] => async v1::status::show;
+    GET "/v1/log/key" User [] => async v1::log::key;
+    GET "/v1/log/checkpoints" Admin ["limit", "cursor"] => async v1::log::list;
+    POST "/v1/log/checkpoints" Admin [] => async v1::log::create;
     GET "/v1/nodes" Admin [] => async v1::nodes::list;
     GET "/v1/usage" User ["from", "to", "conversation_id", "group_by"] => async v1::usage::usage;
     GET "/v1/backup" Admin [] => async v1::backup::backup;

@@ -15,6 +15,7 @@ mod files;
 mod forward;
 mod job_services;
 mod kernel_tables;
+mod log_chains;
 mod meter;
 mod model;
 mod model_health;
@@ -70,6 +71,7 @@ pub use job_services::{
     BackgroundJobs, BackgroundTask, JobServiceError, JobServices, NewSchedule, SpawnError, ToolCaller,
 };
 pub use kernel_tables::KernelTables;
+pub use log_chains::LogChains;
 pub use meter::{CircuitState, Exposition, Measurement, Meter, NoopMeter, StatsSource, StoreStats};
 pub use model::{
     Chunk, ChunkSink, Completion, ForwardError, ForwardOutcome, Model, ModelError, ModelInfo, ModelRequest,

@@ -8,6 +8,7 @@ use super::cluster::Cluster;
 use super::conversation_items::ConversationItems;
 use super::conversations::Conversations;
 use super::job_services::BackgroundJobs;
+use super::log_chains::LogChains;
 use super::meter::{Meter, StatsSource};
 use super::outbox::Outbox;
 use super::projects::Projects;
@@ -22,6 +23,7 @@ use super::stored_completions::StoredCompletions;
 use super::stored_files::StoredFiles;
 use super::users::Users;
 use crate::domain::id::{JobId, UserId};
+use crate::domain::log_chain::LogSigningKey;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +57,7 @@ pub trait NodeStore:
     + Cluster
     + ConversationItems
     + Conversations
+    + LogChains
     + Outbox
     + Projects
     + Results
@@ -66,6 +69,8 @@ pub trait NodeStore:
 {
     /// Sets the meter. Only the first one is used.
     fn set_meter(&self, meter: Arc<dyn Meter>);
+    /// Sets the key that signs what retention does to logs. Only the first one is used.
+    fn set_log_key(&self, key: LogSigningKey);
     /// Finishes the queued writes and ends the store's threads. Later writes and reads return
     /// [`StoreError::Closed`]. Blocks. A second call does nothing.
     fn close(&self);

@@ -21,6 +21,7 @@ mod rows;
 mod transfer;
 mod waiting_claims;
 
+pub(crate) use self::postgres::LOG_KEY_SETTING;
 pub use self::redb::{
     LAYOUT, LayoutProbe, OpenError, RedbStore, StoreCheck, WriterLossCause, backup_closed, check,
     file_advice, layout, restore,
@@ -31,6 +32,8 @@ pub use damage_panic::{DAMAGED_EXIT, DAMAGED_STORE, is_about_to_abort};
 use file_probe::mark_store;
 pub use file_probe::{FileProbe, had_store, probe_file};
 pub use retention_age::{InvalidRetentionAge, RetentionAge};
+pub use rows::checkpoint::CheckpointReport;
 pub use transfer::{
-    MigrationReport, StoreLocation, TableComparison, TransferError, backup_database, check_database, migrate,
+    EachVerdict, LogFault, MigrationReport, StoreLocation, TableComparison, TransferError, backup_database,
+    check_database, migrate, verify_checkpoints, verify_logs,
 };

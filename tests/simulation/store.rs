@@ -343,7 +343,7 @@ impl Store for SimStore {
         if let Some(event) = early.filter(|_| page.events.last().is_none_or(|last| last.seq == page.last_seq))
         {
             page.last_seq += 1;
-            page.events.push(SequencedEvent { seq: page.last_seq, event });
+            page.events.push(SequencedEvent::new(page.last_seq, event));
         }
         Ok(page)
     }

@@ -15,6 +15,7 @@ use nanoclaw::domain::idempotency::IdempotencyKey;
 use nanoclaw::domain::image::{Image, ImageType};
 use nanoclaw::domain::job::{ConversationSummary, JobOrigin, JobOutcome, Priority};
 use nanoclaw::domain::limits::Limits;
+use nanoclaw::domain::log_chain::LogSigningKey;
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::stored_file::ContentDigest;
 use nanoclaw::domain::tool::ToolCall;
@@ -54,6 +55,10 @@ pub(crate) fn busy() -> Fixture {
     let other = fixture.claim();
     fixture.store.finish(other.fence(), vec![], cancelled()).wait().unwrap();
     fill_the_other_tables(&fixture);
+    // A checkpoint leaves what has just ended to the next one.
+    fixture.clock.jump(61_000);
+    fixture.store.set_log_key(LogSigningKey::from_seed([6; 32]).unwrap());
+    fixture.store.make_checkpoint().wait().unwrap().expect("a checkpoint");
     fixture
 }
 

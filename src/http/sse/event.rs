@@ -2,6 +2,7 @@
 
 use crate::domain::event::{Event, FailureCode, FinishReason, SequencedEvent, StatusPhase, StepKind};
 use crate::domain::id::MessageId;
+use crate::domain::log_chain::ChainLink;
 use crate::domain::steps::StepId;
 use crate::domain::usage::Usage;
 use crate::http::error::DAMAGED_DATA;
@@ -91,11 +92,13 @@ pub(crate) fn write_event(
                 suggested_title: suggested_title.as_deref(),
                 usage: *usage,
                 finish_reason: *finish_reason,
+                log_head: numbered.log_head,
             };
             write(out, wire, seq, "done", &done)
         }
         Event::Error { content, code, .. } => {
-            write(out, wire, seq, "error", &ErrorFrame { content, code: *code })
+            let log_head = numbered.log_head;
+            write(out, wire, seq, "error", &ErrorFrame { content, code: *code, log_head })
         }
     }
 }
@@ -104,7 +107,7 @@ pub(crate) fn write_event(
 /// no id, as JSON line the id of the last event.
 pub(crate) fn write_damage(wire: StreamFormat, cursor: u64) -> Result<Vec<u8>, FrameError> {
     let mut out = Vec::new();
-    let data = ErrorFrame { content: DAMAGED_DATA, code: FailureCode::DamagedData };
+    let data = ErrorFrame { content: DAMAGED_DATA, code: FailureCode::DamagedData, log_head: None };
     match wire {
         StreamFormat::Sse => {
             out.extend_from_slice(b"event: error\ndata: ");
@@ -232,6 +235,9 @@ pub(crate) struct DoneFrame<'a> {
     suggested_title: Option<&'a str>,
     usage: Usage,
     finish_reason: FinishReason,
+    /// Head of the hash chain of the log that ends here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log_head: Option<ChainLink>,
 }
 
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -245,4 +251,7 @@ pub(crate) struct SummaryFrame<'a> {
 pub(crate) struct ErrorFrame<'a> {
     pub(crate) content: &'a str,
     code: FailureCode,
+    /// Head of the hash chain of the log that ends here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log_head: Option<ChainLink>,
 }

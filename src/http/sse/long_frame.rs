@@ -91,10 +91,7 @@ mod tests {
 
     fn delta(seq: u64, index: u32, text: &str) -> SequencedEvent {
         let text = text.to_owned();
-        SequencedEvent {
-            seq,
-            event: Event::Delta { index, kind: StepKind::Text, offset: 0, first_seq: 2, text },
-        }
+        SequencedEvent::new(seq, Event::Delta { index, kind: StepKind::Text, offset: 0, first_seq: 2, text })
     }
 
     fn frame(bytes: u64) -> LongFrame {

@@ -305,6 +305,7 @@ pub(crate) fn app(store: &Arc<MemoryStore>) -> AppDependencies {
         conversations: Arc::<RedbStore>::clone(&side),
         conversation_items: Arc::<RedbStore>::clone(&side),
         completions: Arc::<RedbStore>::clone(&side),
+        log_chains: Arc::<RedbStore>::clone(&side),
         projects: Arc::<RedbStore>::clone(&side),
         contents: Arc::new(ContentDirectory::open(
             "/nonexistent/files".as_ref(),

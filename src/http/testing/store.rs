@@ -68,7 +68,7 @@ impl MemoryStore {
             let same = |n: &&SequencedEvent| matches!(&n.event, Event::Delta { index: i, .. } if i == index);
             *first_seq = entry.events.iter().find(same).map_or(seq, |n| n.seq);
         }
-        entry.events.push(SequencedEvent { seq, event });
+        entry.events.push(SequencedEvent::new(seq, event));
         entry.newest.send_replace(seq);
     }
 
@@ -121,7 +121,7 @@ impl MemoryStore {
         entry.job.finished_at_ms = Some(9_000);
         entry.job.last_event_id = seq;
         entry.output = Some(ending.output_text);
-        entry.events.push(SequencedEvent { seq, event: ending.event });
+        entry.events.push(SequencedEvent::new(seq, ending.event));
         entry.newest.send_replace(seq);
     }
 
@@ -166,7 +166,7 @@ impl MemoryStore {
         Entry {
             job,
             new,
-            events: vec![SequencedEvent { seq: 1, event }],
+            events: vec![SequencedEvent::new(1, event)],
             output: None,
             newest: watch::channel(1).0,
         }

@@ -44,3 +44,4 @@ pub use options::PostgresOptions;
 pub use pool::PoolError;
 pub use store::{PostgresOpenError, PostgresStore};
 pub use transfer::access::DatabaseError;
+pub(crate) use transfer::logs::LOG_KEY_SETTING;

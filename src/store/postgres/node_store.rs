@@ -1,6 +1,7 @@
 //! The port [`NodeStore`] on `PostgreSQL`, and what a database does otherwise.
 
 use crate::domain::id::{JobId, UserId};
+use crate::domain::log_chain::LogSigningKey;
 use crate::ports::{ClusterPorts, Meter, NodeStore, ProviderCluster, StoreError, StoreLoad, UserJobCounts};
 use crate::store::postgres::store::PostgresStore;
 use std::sync::Arc;
@@ -9,6 +10,10 @@ use std::time::Duration;
 impl NodeStore for PostgresStore {
     fn set_meter(&self, meter: Arc<dyn Meter>) {
         Self::set_meter(self, meter);
+    }
+
+    fn set_log_key(&self, key: LogSigningKey) {
+        self.shared.log_key.get_or_init(|| key);
     }
 
     fn close(&self) {

@@ -1,6 +1,7 @@
 //! What the threads of one node share: connections, leases, and the wake-ups of readers and workers.
 
 use crate::domain::id::{BatchId, JobId};
+use crate::domain::log_chain::LogSigningKey;
 use crate::ports::{CancelReason, CatalogueSource, Clock, Measurement, Meter, StoreError};
 use crate::store::change_watches::ChangeWatches;
 use crate::store::commit_metrics::CommitMetrics;
@@ -64,6 +65,8 @@ pub(crate) struct PostgresShared {
     pub(crate) deliveries: DeliveryNotify,
     pub(crate) job_removals: JobRemovals,
     pub(crate) meter: OnceLock<Arc<dyn Meter>>,
+    /// Signs what retention does to logs.
+    pub(crate) log_key: OnceLock<LogSigningKey>,
     /// Counts from before the meter was set: those of the jobs that were taken over at the start.
     unreported: Mutex<Vec<CommitMetrics>>,
     pub(crate) unfinished: UnfinishedEstimate,
@@ -122,6 +125,7 @@ impl PostgresShared {
             deliveries: DeliveryNotify::default(),
             job_removals: JobRemovals::default(),
             meter: OnceLock::new(),
+            log_key: OnceLock::new(),
             unreported: Mutex::default(),
             unfinished: UnfinishedEstimate::default(),
             commit_marks: CommitMarks::default(),

@@ -1,6 +1,7 @@
 //! The port [`NodeStore`] on the store of one file.
 
 use crate::domain::id::{JobId, UserId};
+use crate::domain::log_chain::LogSigningKey;
 use crate::ports::{Cluster, ClusterPorts, Meter, NodeStore, Store, StoreError, StoreLoad, UserJobCounts};
 use crate::store::redb::store::RedbStore;
 use std::sync::Arc;
@@ -12,6 +13,10 @@ impl Cluster for RedbStore {}
 impl NodeStore for RedbStore {
     fn set_meter(&self, meter: Arc<dyn Meter>) {
         Self::set_meter(self, meter);
+    }
+
+    fn set_log_key(&self, key: LogSigningKey) {
+        self.shared.log_key.get_or_init(|| key);
     }
 
     fn close(&self) {

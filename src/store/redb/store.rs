@@ -163,6 +163,7 @@ impl RedbStore {
             deliveries: DeliveryNotify::default(),
             job_removals: JobRemovals::default(),
             meter: OnceLock::new(),
+            log_key: OnceLock::new(),
             unreported: Mutex::default(),
             writer_loss: WriterLoss::default(),
         });

@@ -2,15 +2,7 @@
 //! events never change, so that every cursor stays valid.
 
 use crate::domain::event::{Event, Record, StepKind};
-
-/// Where a record is in the log of its job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct RecordPlace {
-    /// The number of the event, or of the event before the mark.
-    pub(crate) seq: u64,
-    /// 0: an event; otherwise the number of the mark after it.
-    pub(crate) sub: u32,
-}
+use crate::domain::log_chain::RecordPlace;
 
 /// Maximum size of a folded delta, bytes; a longer step becomes several.
 const FOLDED_BYTES: usize = 4 * 1024 * 1024;

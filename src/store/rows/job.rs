@@ -5,6 +5,7 @@ use crate::domain::event::Record;
 use crate::domain::id::JobId;
 use crate::domain::job::{Job, JobStatus};
 use crate::domain::job_wait::{JobWait, JobWaitReason};
+use crate::domain::log_chain::FoldNote;
 use crate::domain::usage::UsageByModel;
 use crate::ports::StoreError;
 use serde::{Deserialize, Serialize};
@@ -70,6 +71,12 @@ pub(crate) struct JobRow {
     /// When the job was last retried, unix milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retried_at_ms: Option<u64>,
+    /// Whether its log was begun with a chain. Rows of earlier versions say no.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_chained: bool,
+    /// What retention has folded of its log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fold: Option<FoldNote>,
 }
 
 impl JobRow {
@@ -89,6 +96,8 @@ impl JobRow {
             first_accept: None,
             has_output: false,
             retried_at_ms: None,
+            is_chained: true,
+            fold: None,
         }
     }
 
@@ -167,11 +176,14 @@ impl JobRow {
             finished_at_ms: None,
             run_at_ms: None,
             cancel_requested: false,
+            log_head: None,
             ..self.job.clone()
         };
         let (ledger, booked) = (std::mem::take(&mut self.ledger), std::mem::take(&mut self.booked));
         let first_accept = Some(self.first_accept.unwrap_or(self.accept));
-        *self = Self { ledger, booked, first_accept, retried_at_ms: Some(now_ms), ..Self::new(job, accept) };
+        let (is_chained, fold, retried_at_ms) = (self.is_chained, self.fold, Some(now_ms));
+        *self =
+            Self { ledger, booked, first_accept, retried_at_ms, is_chained, fold, ..Self::new(job, accept) };
     }
 
     /// Changes the status. A forbidden transition is an error of the store and abandons the transaction (P4).

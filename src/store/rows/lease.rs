@@ -4,6 +4,7 @@
 use crate::domain::event::{Event, Record, StepKind};
 use crate::domain::id::JobId;
 use crate::domain::job::JobSpec;
+use crate::domain::log_chain::{ChainLink, RecordPlace};
 use crate::ports::CancelToken;
 use crate::store::rows::job::JobRow;
 use std::collections::HashMap;
@@ -32,9 +33,17 @@ pub(crate) struct LogTail {
     pub(crate) step: Option<(u32, u64)>,
     /// A delta that has its `seq` but is not written yet: the next may join it.
     pub(crate) piece: Option<PendingDelta>,
+    /// The link of the newest record that is written, or where the chain starts; `None`: an earlier version
+    /// has begun the log, and it stays without a chain.
+    pub(crate) link: Option<ChainLink>,
 }
 
 impl LogTail {
+    /// Where a new log begins.
+    pub(crate) fn start(job: JobId) -> Self {
+        Self { link: Some(ChainLink::start(job)), ..Self::default() }
+    }
+
     /// Gives a record its place in the log. A delta waits for adjacent ones of the same commit, until
     /// [`LogTail::take_delta`].
     pub(crate) fn place(&mut self, record: &Record, placed: &mut Vec<PlacedRecord>) {
@@ -51,20 +60,19 @@ impl LogTail {
             Record::Mark(_) => {
                 placed.extend(self.take_delta().map(PlacedRecord::event));
                 let sub = self.next_mark();
-                placed.push(PlacedRecord { seq: self.seq, sub, record: record.clone() });
+                let place = RecordPlace { seq: self.seq, sub };
+                placed.push(PlacedRecord { place, record: record.clone() });
             }
         }
     }
 
     /// Where a log ends. `newest_first`: its newest records, each event read.
-    pub(crate) fn read<E>(
-        newest_first: impl Iterator<Item = Result<(u64, u32, Option<Event>), E>>,
-    ) -> Result<Self, E> {
+    pub(crate) fn read<E>(newest_first: impl Iterator<Item = Result<TailRecord, E>>) -> Result<Self, E> {
         let mut tail = Self::default();
         for (nth, entry) in newest_first.take(TAIL_RECORDS).enumerate() {
-            let (seq, sub, event) = entry?;
+            let TailRecord { place, event, link } = entry?;
             if nth == 0 {
-                (tail.seq, tail.sub) = (seq, sub);
+                (tail.seq, tail.sub, tail.link) = (place.seq, place.sub, link);
             }
             match event {
                 Some(Event::Delta { index, first_seq, .. }) => tail.step = Some((index, first_seq)),
@@ -115,19 +123,24 @@ impl LogTail {
 /// Maximum entries that are read to find the last step of a log: status events and marks may follow it.
 pub(crate) const TAIL_RECORDS: usize = 64;
 
+/// A record near the end of a log.
+pub(crate) struct TailRecord {
+    pub(crate) place: RecordPlace,
+    /// Unless it is a mark.
+    pub(crate) event: Option<Event>,
+    pub(crate) link: Option<ChainLink>,
+}
+
 /// A record with its place in a log.
 #[derive(Debug, Clone)]
 pub(crate) struct PlacedRecord {
-    /// The number of the event, or of the event before the mark.
-    pub(crate) seq: u64,
-    /// 0: an event; otherwise the number of the mark after it.
-    pub(crate) sub: u32,
+    pub(crate) place: RecordPlace,
     pub(crate) record: Record,
 }
 
 impl PlacedRecord {
     pub(crate) fn event((seq, event): (u64, Event)) -> Self {
-        Self { seq, sub: 0, record: Record::Event(event) }
+        Self { place: RecordPlace::event(seq), record: Record::Event(event) }
     }
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod account;
 pub(crate) mod approval;
 pub(crate) mod batch;
+pub(crate) mod checkpoint;
 pub(crate) mod clock_trust;
 pub(crate) mod conversation;
 pub(crate) mod delivery;
@@ -12,6 +13,7 @@ pub(crate) mod history;
 pub(crate) mod idempotency;
 pub(crate) mod job;
 pub(crate) mod lease;
+pub(crate) mod log_fold;
 pub(crate) mod page;
 pub(crate) mod project_directory;
 pub(crate) mod schedule;

@@ -6,6 +6,7 @@ use crate::domain::job::{JobOutcome, PendingApproval};
 use crate::domain::job_wait::JobWaitReason;
 use crate::domain::message::Message;
 use crate::store::rows::job::{ApprovalRecord, JobRow};
+use crate::store::rows::lease::LogTail;
 
 impl JobRow {
     /// A worker begins a run. Returns the event that says so.
@@ -66,11 +67,12 @@ impl JobRow {
         Some(pending).filter(|pending| !pending.calls.is_empty())
     }
 
-    /// The job has ended with this event number. The caller changes its status.
-    pub(crate) fn close(&mut self, ending: &JobOutcome, seq: u64, now_ms: u64) {
+    /// The job has ended with the terminal event at the end of its log. The caller changes its status.
+    pub(crate) fn close(&mut self, ending: &JobOutcome, tail: &LogTail, now_ms: u64) {
         self.job.error = ending.error();
         self.job.finished_at_ms = Some(now_ms);
-        self.job.last_event_id = seq;
+        self.job.last_event_id = tail.seq;
+        self.job.log_head = tail.link;
         self.resumed = None;
         self.job.approval = None;
         self.approval = None;

@@ -19,6 +19,9 @@ pub enum TransferError {
     /// A row cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// There is no store.
+    #[error("there is no store at '{}'", .0.display())]
+    NoFile(PathBuf),
     /// Rows move between a file and a database only.
     #[error("one of both stores has to be a file, and the other one a database")]
     SameKind,
@@ -55,6 +58,7 @@ impl TransferError {
                 "make room, and run the same command again: it continues where it stopped"
             }
             Self::Store(_) => "run the same command again: it continues where it stopped",
+            Self::NoFile(_) => "name its directory with --data-dir",
             Self::SameKind => {
                 "copy a file with: nanoclaw backup; copy a database with its own tools, for example pg_dump"
             }

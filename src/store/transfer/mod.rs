@@ -1,4 +1,5 @@
-//! Moves all rows of a store to another one, copies a database into a file, and checks a database.
+//! Moves all rows of a store to another one, copies a database into a file, checks a database, and verifies
+//! logs.
 
 mod backup;
 mod check;
@@ -6,9 +7,11 @@ mod compare;
 mod copy;
 mod error;
 mod migrate;
+mod verify;
 
 pub use backup::backup_database;
 pub use check::check_database;
 pub use compare::TableComparison;
 pub use error::TransferError;
 pub use migrate::{MigrationReport, StoreLocation, migrate};
+pub use verify::{EachVerdict, LogFault, verify_checkpoints, verify_logs};

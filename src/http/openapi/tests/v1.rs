@@ -17,6 +17,7 @@ use crate::http::v1::batches::{BatchListResponse, DeletedBatchResponse};
 use crate::http::v1::jobs;
 use crate::http::v1::jobs::approval::{ApproveRequest, DenyRequest};
 use crate::http::v1::jobs::spec::JobRequest;
+use crate::http::v1::log::{CheckpointObject, LogKeyResponse, NewCheckpointResponse};
 use crate::http::v1::nodes::NodesResponse;
 use crate::http::v1::page::ListResponse;
 use crate::http::v1::schedules::request::{PreviewRequest, ScheduleChange, ScheduleRequest};
@@ -262,6 +263,9 @@ fn jobs(drawing: &mut Drawing, app: &AppDependencies) {
     let text = json!({"text/plain": {"schema": {"type": "string"}}});
     drawing
         .add(Operation::new("GET", "/v1/jobs/{id}/output", "The answer's text").says(200, "The text", text));
+    let verify = Operation::new("GET", "/v1/jobs/{id}/verify", "Whether its log is as it was written");
+    let verify = verify.answers::<jobs::verify::VerificationResponse>(drawing, 200, "The verdict");
+    drawing.add(verify);
     images(drawing);
     let follow = Operation::new("GET", "/v1/jobs/{id}/events", "What has happened, and what happens")
         .query("after", json!({"type": "integer", "minimum": 0}))
@@ -484,6 +488,18 @@ fn reports(drawing: &mut Drawing) {
         Operation::new("GET", "/v1/status", "The state of the server; most of it for administrators");
     let status = status.answers::<StatusResponse>(drawing, 200, "As it is; null where it is unknown");
     drawing.add(status);
+    let key = Operation::new("GET", "/v1/log/key", "The key that signs what retention notes about logs");
+    let key = key.answers::<LogKeyResponse>(drawing, 200, "The public key");
+    drawing.add(key);
+    let path = "/v1/log/checkpoints";
+    let list = Operation::new("GET", path, "Signed checkpoints over the logs of ended jobs (administrators)")
+        .query("limit", json!({"type": "integer", "minimum": 1, "maximum": 100}))
+        .query("cursor", json!({"type": "string", "pattern": "^[0-9]+$"}));
+    let list = list.answers::<ListResponse<CheckpointObject, String>>(drawing, 200, "Oldest first");
+    drawing.add(list);
+    let make = Operation::new("POST", path, "Makes a checkpoint now (administrators)");
+    let make = make.answers::<NewCheckpointResponse>(drawing, 200, "The checkpoint");
+    drawing.add(make);
     let nodes = Operation::new("GET", "/v1/nodes", "The nodes that share the database (administrators)");
     let nodes = nodes.answers::<NodesResponse>(drawing, 200, "By number; empty without store.url");
     drawing.add(nodes);

@@ -15,7 +15,7 @@ fn log(steps: &[(bool, Vec<String>, bool)]) -> Vec<SequencedEvent> {
     let mut events = Vec::new();
     let mut push = |event| {
         let seq = events.len() as u64 + 1;
-        events.push(SequencedEvent { seq, event });
+        events.push(SequencedEvent::new(seq, event));
         seq
     };
     push(Event::Status { status: StatusPhase::Running, attempt: 1, reason: None });
@@ -38,7 +38,7 @@ fn log(steps: &[(bool, Vec<String>, bool)]) -> Vec<SequencedEvent> {
         }
     }
     push(Event::Error { content: "over\n".into(), code: FailureCode::Cancelled, retry_after_ms: None });
-    for SequencedEvent { seq, event } in &mut events {
+    for SequencedEvent { seq, event, .. } in &mut events {
         if let Event::Delta { first_seq: first_seq @ 0, .. } = event {
             *first_seq = *seq;
         }
@@ -213,10 +213,10 @@ proptest! {
 }
 
 fn delta(seq: u64, index: u32, offset: u64, first_seq: u64, text: &str) -> SequencedEvent {
-    SequencedEvent {
+    SequencedEvent::new(
         seq,
-        event: Event::Delta { index, kind: StepKind::Text, offset, first_seq, text: text.into() },
-    }
+        Event::Delta { index, kind: StepKind::Text, offset, first_seq, text: text.into() },
+    )
 }
 
 #[test]
@@ -347,7 +347,7 @@ fn every_event_frame_has_the_documented_fields() {
             json!({"content":"c","code":"timeout"}),
         ),
     ] {
-        let page = [SequencedEvent { seq: 7, event }];
+        let page = [SequencedEvent::new(7, event)];
         let out = rendered(&mut FrameRenderer::new(StreamFormat::Ndjson, TextMode::Delta), &page, &|_, _| {
             Ok(String::new())
         })
@@ -389,11 +389,7 @@ fn the_first_frame_after_a_resume_counts_the_events_that_it_contains() {
 fn a_folded_step_sends_a_gap_in_delta_mode_only() {
     let status = Event::Status { status: StatusPhase::Running, attempt: 1, reason: None };
     let over = Event::Error { content: "over".into(), code: FailureCode::Cancelled, retry_after_ms: None };
-    let events = [
-        SequencedEvent { seq: 2, event: status },
-        delta(6, 0, 0, 6, "whole"),
-        SequencedEvent { seq: 7, event: over },
-    ];
+    let events = [SequencedEvent::new(2, status), delta(6, 0, 0, 6, "whole"), SequencedEvent::new(7, over)];
     let gap = |from: u64, to: u64| (to, "gap".to_owned(), json!({"from": from, "to": to}));
     let pieces = tell(&events, 0, TextMode::Delta);
     assert_eq!((&pieces[0], &pieces[2]), (&gap(1, 1), &gap(3, 5)));
@@ -408,7 +404,7 @@ fn a_folded_step_sends_a_gap_in_delta_mode_only() {
 #[test]
 fn a_truncated_log_sends_a_gap_in_both_modes() {
     let over = Event::Error { content: "over".into(), code: FailureCode::Cancelled, retry_after_ms: None };
-    let events = [SequencedEvent { seq: 9, event: over }];
+    let events = [SequencedEvent::new(9, over)];
     for text in [TextMode::Delta, TextMode::Cumulative] {
         for after in 0..8 {
             let shown = tell(&events, after, text);

@@ -323,7 +323,7 @@ fn answer() -> Vec<Event> {
 #[test]
 fn a_stream_puts_together_the_same_message_as_a_whole_answer() {
     for view in [ThinkingView::Shown, ThinkingView::Omitted, ThinkingView::Hidden] {
-        let events = (1..).zip(answer()).map(|(seq, event)| SequencedEvent { seq, event });
+        let events = (1..).zip(answer()).map(|(seq, event)| SequencedEvent::new(seq, event));
         let parts = AnswerParts::of(queued().id, events.collect(), false);
         let Event::Done { usage, .. } = done(FinishReason::Stop) else { panic!("an end") };
         let job = Job { usage, ..queued() };

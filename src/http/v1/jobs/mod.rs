@@ -10,6 +10,7 @@ pub(crate) mod spec;
 pub(crate) mod store;
 pub(crate) mod stream;
 pub(crate) mod submit;
+pub(crate) mod verify;
 pub(crate) mod view;
 
 use crate::domain::id::JobId;

@@ -93,10 +93,16 @@ impl Act<'_> {
     async fn erase_message(
         &mut self,
         job: JobId,
-        row: Option<JobRow>,
+        mut row: Option<JobRow>,
         after: &MessagePair,
     ) -> Result<(), StoreError> {
+        let mut has_fold = false;
         if !after.shows_answer {
+            if let Some(row) = &mut row {
+                let fold = self.note_of_cut(row).await?;
+                has_fold = fold != row.fold;
+                row.fold = fold;
+            }
             let sql = "WITH erased AS (UPDATE jobs j SET output = NULL, retention = 2 FROM jobs old \
                          WHERE j.id = $1 AND old.id = j.id RETURNING octet_length(old.output::text) AS bytes), \
                        cut AS (DELETE FROM records r WHERE r.job = $1 AND (r.seq, r.sub) < \
@@ -112,7 +118,7 @@ impl Act<'_> {
         let Some(mut row) = row else { return Ok(()) };
         let has_input = row.job.input.is_some() && !after.shows_question;
         let has_output = row.has_output && !after.shows_answer;
-        if has_input || has_output {
+        if has_input || has_output || has_fold {
             row.job.input = row.job.input.filter(|_| after.shows_question);
             row.has_output &= after.shows_answer;
             self.put_row(&row).await?;

@@ -169,10 +169,7 @@ fn content(found: &Row) -> Result<PairContent, StoreError> {
     let question: Option<i32> = found.column(17)?;
     let mut events = Vec::with_capacity(bodies.len());
     for (seq, body) in seqs.unwrap_or_default().into_iter().zip(&bodies) {
-        events.push(SequencedEvent {
-            seq: u64::try_from(seq).unwrap_or_default(),
-            event: read_document(body)?,
-        });
+        events.push(SequencedEvent::new(u64::try_from(seq).unwrap_or_default(), read_document(body)?));
     }
     Ok(PairContent {
         accept,

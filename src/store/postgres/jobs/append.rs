@@ -15,7 +15,7 @@ impl Act<'_> {
         refuse_terminal(records)?;
         let mut leased = self.lease(fence)?;
         for record in records {
-            self.append(fence.job, &mut leased.tail, record);
+            self.append(fence.job, &mut leased.tail, record)?;
         }
         // The row is copied only when it changes: most records are deltas.
         if let Some(spent) = leased.row.spent(records) {

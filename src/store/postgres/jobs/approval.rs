@@ -24,12 +24,12 @@ impl Act<'_> {
         let expires_at_ms = self.now_ms.saturating_add(timeout_ms);
         let pending = PendingApproval::new(calls.to_vec(), expires_at_ms);
         let record = EngineMark::ApprovalAsked { id_refs: pending.id_refs() };
-        self.append(fence.job, &mut tail, &record.into());
+        self.append(fence.job, &mut tail, &record.into())?;
         if row.job.cancel_requested {
             return Ok(self.end_unleased(&mut row, FailureCode::Cancelled, CANCELLED).await?);
         }
         row.ask_approval(timeout_ms);
-        self.append_waiting(&mut row, &mut tail, &pending);
+        self.append_waiting(&mut row, &mut tail, &pending)?;
         row.resume_at_ms = Some(pending.expires_at_ms);
         row.job.approval = Some(pending);
         move_row(&mut row, JobStatus::Waiting)?;
@@ -76,9 +76,9 @@ impl Act<'_> {
         self.flush().await?;
         let mut tail = tail(&self.session, row.id()).await?;
         let approve = matches!(mark, EngineMark::Approved { .. });
-        self.append(row.id(), &mut tail, &mark.into());
+        self.append(row.id(), &mut tail, &mark.into())?;
         if let Some(pending) = row.decide(id_refs, approve) {
-            self.append_waiting(row, &mut tail, &pending);
+            self.append_waiting(row, &mut tail, &pending)?;
             row.job.approval = Some(pending);
             return self.put_row(row).await;
         }
@@ -89,10 +89,16 @@ impl Act<'_> {
     }
 
     /// Appends the event with the waiting calls.
-    fn append_waiting(&mut self, row: &mut JobRow, tail: &mut LogTail, pending: &PendingApproval) {
+    fn append_waiting(
+        &mut self,
+        row: &mut JobRow,
+        tail: &mut LogTail,
+        pending: &PendingApproval,
+    ) -> Result<(), StoreError> {
         let event = row.waiting_event(pending);
-        self.append_event(row.id(), tail, event);
+        self.append_event(row.id(), tail, event)?;
         row.job.last_event_id = tail.seq;
         self.announce_event(row.id(), tail.seq);
+        Ok(())
     }
 }

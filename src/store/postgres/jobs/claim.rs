@@ -4,6 +4,7 @@ use crate::domain::job::{JobSpec, JobStatus};
 use crate::ports::{CancelToken, Lease, StoreError};
 use crate::store::postgres::jobs::queue::ReadyJob;
 use crate::store::postgres::jobs::row::{ROW, move_row, read_row, tail};
+use crate::store::postgres::jobs::insert::first_link;
 use crate::store::postgres::session::{Columns, document, sql_number};
 use crate::store::postgres::writer::act::Act;
 use crate::store::rows::job::JobRow;
@@ -72,7 +73,9 @@ impl Act<'_> {
 
     async fn tail_of(&mut self, row: &JobRow) -> Result<LogTail, StoreError> {
         if row.job.attempt == 0 && row.job.last_event_id == 1 {
-            return Ok(LogTail { seq: 1, ..LogTail::default() });
+            // No other code writes the first record, so it need not be read.
+            let link = first_link(row)?;
+            return Ok(LogTail { seq: 1, link, ..LogTail::default() });
         }
         self.flush().await?;
         tail(&self.session, row.id()).await
@@ -85,7 +88,7 @@ impl Act<'_> {
         mut tail: LogTail,
     ) -> Result<LeasedJob, StoreError> {
         let event = row.begin_run(self.now_ms);
-        self.append_event(row.id(), &mut tail, event);
+        self.append_event(row.id(), &mut tail, event)?;
         row.job.last_event_id = tail.seq;
         move_row(&mut row, JobStatus::Running)?;
         let cancel = CancelToken::new(Arc::clone(&self.shared.clock));

@@ -26,7 +26,7 @@ impl Act<'_> {
         self.lock_conversation(leased.row.job.user, leased.row.job.conversation_id.as_ref()).await?;
         let mut row = self.confirm(&leased).await?;
         for record in records {
-            self.append(fence.job, &mut leased.tail, record);
+            self.append(fence.job, &mut leased.tail, record)?;
         }
         row.job.crashes = 0;
         if let Some(spent) = row.spent(records) {
@@ -84,10 +84,10 @@ impl Act<'_> {
         if !ending.event.is_terminal() {
             return Err(StoreError::Corrupt("an ending without a terminal event".to_owned()));
         }
-        self.append_event(row.id(), tail, ending.event.clone());
+        self.append_event(row.id(), tail, ending.event.clone())?;
         self.book(row).await?;
         row.queue_place = QueuePlace::Out;
-        row.close(ending, tail.seq, self.now_ms);
+        row.close(ending, tail, self.now_ms);
         move_row(row, ending.status())?;
         self.effects.metrics.end(row, &ending.event);
         self.effects.unfinished = self.effects.unfinished.saturating_sub(1);
@@ -195,7 +195,7 @@ impl Act<'_> {
         let mut leased = self.lease(fence)?;
         let row = self.confirm(&leased).await?;
         self.drop_lease(fence.job);
-        self.flush_tail(fence.job, &mut leased.tail);
+        self.flush_tail(fence.job, &mut leased.tail)?;
         Ok((row, leased.tail))
     }
 }

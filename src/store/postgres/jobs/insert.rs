@@ -3,6 +3,7 @@
 
 use crate::domain::event::{Event, StatusPhase};
 use crate::domain::job::JobSpec;
+use crate::domain::log_chain::{ChainLink, RecordPlace};
 use crate::ports::StoreError;
 use crate::store::postgres::jobs::row::{place_name, place_named};
 use crate::store::postgres::session::{Columns, Params, document, sql_number, sql_user};
@@ -12,12 +13,21 @@ use crate::store::rows::job::{JobRow, QueuePlace};
 /// Bytes that the row of a job counts for its owner, however it grows.
 pub(crate) const ROW_BYTES: i64 = 1_024;
 
+/// The first record of each log.
+const FIRST_EVENT: Event = Event::Status { status: StatusPhase::Queued, attempt: 0, reason: None };
+
+/// The link of the first record of a job's log, if the log is chained.
+pub(crate) fn first_link(row: &JobRow) -> Result<Option<ChainLink>, StoreError> {
+    let link = |body: String| ChainLink::start(row.id()).after(RecordPlace::FIRST, body.as_bytes());
+    row.is_chained.then(|| document(&FIRST_EVENT).map(link)).transpose()
+}
+
 /// A statement sees the jobs before it, so it counts its own by itself: `row_number`. The outer query numbers
 /// them in the order in which they were accepted. `EXISTS` would read all unfinished jobs into a hash table.
 const INSERT: &str = "WITH given AS (SELECT * FROM unnest($2::text[], $3::bigint[], $4::text[], $5::text[], $6::smallint[], \
       $7::boolean[], $8::bigint[], $9::boolean[], $10::text[], $11::integer[], $12::text[], $13::text[], $14::bigint[], \
-      $15::text[], $16::text[], $17::text[]) WITH ORDINALITY AS g(id, user_id, place, conversation, priority, is_background, \
-      due_ms, is_completion, batch, line, parent, model, created_at_ms, row, spec, event, nth)), \
+      $15::text[], $16::text[], $17::text[], $18::bytea[]) WITH ORDINALITY AS g(id, user_id, place, conversation, priority, is_background, \
+      due_ms, is_completion, batch, line, parent, model, created_at_ms, row, spec, event, link, nth)), \
     placed AS (SELECT g.*, CASE WHEN conversation IS NOT NULL AND NOT is_background AND (SELECT j.id FROM jobs j \
         WHERE j.user_id = g.user_id AND j.conversation = g.conversation AND NOT j.is_background \
         AND j.status IN ('queued', 'running', 'waiting') LIMIT 1) IS NOT NULL THEN 'behind' ELSE place END AS found \
@@ -36,7 +46,7 @@ const INSERT: &str = "WITH given AS (SELECT * FROM unnest($2::text[], $3::bigint
       SELECT id, nextval('accept_numbers'), user_id, 'queued', found, priority, fair, CASE found WHEN 'ready' THEN $1::bigint END, \
         due_ms, conversation, is_background, is_completion, batch, line, parent, model, created_at_ms, row::json, spec::json \
       FROM ordered RETURNING accept, place, fair), \
-    event AS (INSERT INTO records (job, seq, sub, body) SELECT id, 1, 0, event::json FROM given) \
+    event AS (INSERT INTO records (job, seq, sub, body, link) SELECT id, 1, 0, event::json, link FROM given) \
     SELECT accept, place, fair FROM job";
 
 impl Act<'_> {
@@ -45,12 +55,12 @@ impl Act<'_> {
     pub(crate) async fn place_job(&mut self, row: &mut JobRow, spec: &JobSpec) -> Result<(), StoreError> {
         let is_delayed = row.due_ms().is_some_and(|due_ms| due_ms > self.now_ms);
         let place = if is_delayed { QueuePlace::Delayed } else { QueuePlace::Ready };
-        let event = Event::Status { status: StatusPhase::Queued, attempt: 0, reason: None };
         let new = NewJobRow {
             place,
             row_text: document(row)?,
             spec_text: document(spec)?,
-            event_text: document(&event)?,
+            event_text: document(&FIRST_EVENT)?,
+            link: first_link(row)?,
             is_completion: spec.is_stored_completion,
             row: row.clone(),
         };
@@ -98,6 +108,7 @@ impl Act<'_> {
             &column(new, |new| new.row_text.as_str()),
             &column(new, |new| new.spec_text.as_str()),
             &column(new, |new| new.event_text.as_str()),
+            &column(new, |new| new.link.map(|link| link.to_bytes().to_vec())),
         ];
         if !is_asked {
             self.session.send(INSERT, params).await?;

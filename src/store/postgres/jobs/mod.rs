@@ -25,6 +25,7 @@ pub(crate) mod append;
 pub(crate) mod approval;
 pub(crate) mod background;
 pub(crate) mod cancel;
+pub(crate) mod chain;
 pub(crate) mod claim;
 pub(crate) mod completions;
 pub(crate) mod delete;

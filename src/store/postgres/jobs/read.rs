@@ -7,7 +7,7 @@ use crate::domain::job::{Job, JobSpec};
 use crate::domain::job_filter::JobFilter;
 use crate::ports::{EventPage, JobPage, JobQuery, Results, StoreError};
 use crate::store::postgres::batches::unstarted::unstarted_lines;
-use crate::store::postgres::jobs::row::{ROW, SHOWN, find, read_row, read_shown};
+use crate::store::postgres::jobs::row::{ROW, SHOWN, find, read_link, read_row, read_shown};
 use crate::store::postgres::session::{Columns, SqlSession, sql_number, sql_user};
 use crate::store::postgres::store::PostgresStore;
 use crate::store::rows::page::{JoinedDeltas, PAGE_BYTES};
@@ -168,8 +168,8 @@ pub(crate) async fn events(
     after: u64,
     max: usize,
 ) -> Result<EventPage, StoreError> {
-    let sql = "SELECT l.last, e.seq, e.body FROM (SELECT coalesce(max(seq), 0) AS last FROM records WHERE job = $1) AS l \
-               LEFT JOIN (SELECT seq, body::text AS body, \
+    let sql = "SELECT l.last, e.seq, e.body, e.link FROM (SELECT coalesce(max(seq), 0) AS last FROM records WHERE job = $1) AS l \
+               LEFT JOIN (SELECT seq, body::text AS body, link, \
                  sum(octet_length(body::text)) OVER (ORDER BY seq) - octet_length(body::text) AS before \
                  FROM records WHERE job = $1 AND seq > $2 AND sub = 0 ORDER BY seq LIMIT $3) AS e ON e.before < $4 \
                ORDER BY e.seq";
@@ -181,7 +181,7 @@ pub(crate) async fn events(
             continue;
         };
         bytes = bytes.saturating_add(body.len());
-        events.push(SequencedEvent { seq, event: row.document(2)? });
+        events.push(SequencedEvent::linked(seq, row.document(2)?, read_link(&row, 3)?));
     }
     let is_full = events.len() >= max || bytes >= PAGE_BYTES;
     refuse_lost_events(session, job, (after, Some(last_seq).filter(|_| !is_full)), &events).await?;

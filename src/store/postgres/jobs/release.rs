@@ -34,7 +34,7 @@ impl Act<'_> {
         delay_ms: u64,
     ) -> Result<(), LeaseError> {
         let mut leased = self.lease(fence)?;
-        self.append(fence.job, &mut leased.tail, &EngineMark::Deferred.into());
+        self.append(fence.job, &mut leased.tail, &EngineMark::Deferred.into())?;
         self.keep(leased);
         let resume_at_ms = self.now_ms.saturating_add(delay_ms);
         self.give_back(fence, StatusPhase::Queued, Some(reason), |row| row.defer(resume_at_ms)).await
@@ -66,7 +66,7 @@ impl Act<'_> {
         reason: Option<String>,
     ) -> Result<(), StoreError> {
         let event = Event::Status { status, attempt: row.job.attempt, reason };
-        self.append_event(row.id(), tail, event);
+        self.append_event(row.id(), tail, event)?;
         row.job.last_event_id = tail.seq;
         move_row(row, JobStatus::Queued)?;
         self.enter_queue(row).await?;

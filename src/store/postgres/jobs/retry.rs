@@ -58,7 +58,7 @@ impl Act<'_> {
         self.flush().await?;
         let mut tail = tail(&self.session, row.id()).await?;
         let (status, attempt, reason) = (StatusPhase::Queued, row.job.attempt, Some(RETRIED.to_owned()));
-        self.append_event(row.id(), &mut tail, Event::Status { status, attempt, reason });
+        self.append_event(row.id(), &mut tail, Event::Status { status, attempt, reason })?;
         row.job.last_event_id = tail.seq;
         move_row(row, JobStatus::Queued)?;
         self.enqueue(row).await?;

@@ -3,11 +3,12 @@
 
 use crate::domain::id::{ConversationId, JobId, UserId};
 use crate::domain::job::{Job, JobSpec, JobStatus};
+use crate::domain::log_chain::{ChainLink, RecordPlace};
 use crate::ports::StoreError;
 use crate::store::postgres::session::{Columns, SqlSession, document, sql_number, sql_user};
 use crate::store::postgres::writer::act::Act;
 use crate::store::rows::job::{JobRow, QueuePlace};
-use crate::store::rows::lease::{LogTail, TAIL_RECORDS};
+use crate::store::rows::lease::{LogTail, TAIL_RECORDS, TailRecord};
 use tokio_postgres::Row;
 
 /// The columns that [`read_row`] reads, of the table `jobs` under the name `jobs`.
@@ -97,15 +98,24 @@ pub(crate) async fn find_spec(session: &SqlSession<'_>, job: JobId) -> Result<Op
 
 /// Where the log of a job ends.
 pub(crate) async fn tail(session: &SqlSession<'_>, job: JobId) -> Result<LogTail, StoreError> {
-    let sql = "SELECT seq, sub, CASE sub WHEN 0 THEN body::text END FROM records WHERE job = $1 \
+    let sql = "SELECT seq, sub, CASE sub WHEN 0 THEN body::text END, link FROM records WHERE job = $1 \
                ORDER BY seq DESC, sub DESC LIMIT $2";
     let rows = session.rows(sql, &[&job.to_string(), &sql_number(TAIL_RECORDS)]).await?;
     LogTail::read(rows.iter().map(|row| {
         let sub = u32::try_from(row.column::<i32>(1)?).unwrap_or_default();
         let body: Option<&str> = row.column(2)?;
         let event = body.map(crate::store::postgres::session::read_document).transpose()?;
-        Ok((row.number(0)?, sub, event))
+        let place = RecordPlace { seq: row.number(0)?, sub };
+        Ok(TailRecord { place, event, link: read_link(row, 3)? })
     }))
+}
+
+/// The link in this column, if the record has one.
+pub(crate) fn read_link(row: &Row, column: usize) -> Result<Option<ChainLink>, StoreError> {
+    let Some(bytes) = row.column::<Option<&[u8]>>(column)? else { return Ok(None) };
+    let bytes = <[u8; ChainLink::BYTES]>::try_from(bytes);
+    let bytes = bytes.map_err(|_| StoreError::Corrupt("a link of the log has a wrong length".to_owned()))?;
+    Ok(Some(ChainLink::from_bytes(bytes)))
 }
 
 impl Act<'_> {

@@ -3,5 +3,6 @@
 pub(crate) mod access;
 pub(crate) mod check;
 mod copy_text;
+pub(crate) mod logs;
 pub(crate) mod snapshot;
 pub(crate) mod target;

@@ -3,6 +3,7 @@
 
 use crate::domain::event::{Event, Record};
 use crate::domain::id::{BatchId, JobId, UserId};
+use crate::domain::log_chain::{ChainLink, RecordPlace};
 use crate::domain::usage::Usage;
 use crate::ports::{Fence, Lease, LeaseError, StoreError};
 use crate::store::limits::StoreLimits;
@@ -29,7 +30,7 @@ pub(crate) struct Act<'t> {
     /// Changed leases; `None` has ended.
     changed: HashMap<JobId, Option<LeasedJob>>,
     /// Records that the flush inserts.
-    records: Vec<(JobId, PlacedRecord)>,
+    records: Vec<NewRecord>,
     /// Rows that the flush updates.
     rows: BTreeMap<String, JobRow>,
     /// Jobs that are not inserted yet: see [`Act::insert_jobs`].
@@ -57,7 +58,28 @@ pub(crate) struct NewJobRow {
     pub(crate) row_text: String,
     pub(crate) spec_text: String,
     pub(crate) event_text: String,
+    /// The link of the first event, if the log is chained.
+    pub(crate) link: Option<ChainLink>,
     pub(crate) is_completion: bool,
+}
+
+/// A record as it is inserted.
+struct NewRecord {
+    job: JobId,
+    place: RecordPlace,
+    body: String,
+    handle: Option<String>,
+    link: Option<ChainLink>,
+}
+
+impl NewRecord {
+    /// Links the record to the one before.
+    fn new(job: JobId, tail: &mut LogTail, placed: &PlacedRecord) -> Result<Self, StoreError> {
+        let (place, body) = (placed.place, document(&placed.record)?);
+        tail.link = tail.link.map(|link| link.after(place, body.as_bytes()));
+        let handle = result_handle(&placed.record).map(str::to_owned);
+        Ok(Self { job, place, body, handle, link: tail.link })
+    }
 }
 
 /// What others may have changed of a job that this node leases.
@@ -161,20 +183,36 @@ impl<'t> Act<'t> {
     }
 
     /// Numbers an event, which the flush inserts.
-    pub(crate) fn append_event(&mut self, job: JobId, tail: &mut LogTail, event: Event) {
-        self.append(job, tail, &event.into());
+    pub(crate) fn append_event(
+        &mut self,
+        job: JobId,
+        tail: &mut LogTail,
+        event: Event,
+    ) -> Result<(), StoreError> {
+        self.append(job, tail, &event.into())
     }
 
-    /// Numbers a record, which the flush inserts.
-    pub(crate) fn append(&mut self, job: JobId, tail: &mut LogTail, record: &Record) {
+    /// Numbers and links a record, which the flush inserts.
+    pub(crate) fn append(
+        &mut self,
+        job: JobId,
+        tail: &mut LogTail,
+        record: &Record,
+    ) -> Result<(), StoreError> {
         let mut placed = Vec::new();
         tail.place(record, &mut placed);
-        self.records.extend(placed.into_iter().map(|placed| (job, placed)));
+        for placed in &placed {
+            self.records.push(NewRecord::new(job, tail, placed)?);
+        }
+        Ok(())
     }
 
     /// Writes the delta that waits in the tail, if any.
-    pub(crate) fn flush_tail(&mut self, job: JobId, tail: &mut LogTail) {
-        self.records.extend(tail.take_delta().map(|delta| (job, PlacedRecord::event(delta))));
+    pub(crate) fn flush_tail(&mut self, job: JobId, tail: &mut LogTail) -> Result<(), StoreError> {
+        if let Some(delta) = tail.take_delta() {
+            self.records.push(NewRecord::new(job, tail, &PlacedRecord::event(delta))?);
+        }
+        Ok(())
     }
 
     /// The flush updates the row of a leased job.
@@ -213,7 +251,7 @@ impl<'t> Act<'t> {
         let mut changed = std::mem::take(&mut self.changed);
         for (job, leased) in &mut changed {
             if let Some(leased) = leased {
-                self.flush_tail(*job, &mut leased.tail);
+                self.flush_tail(*job, &mut leased.tail)?;
             }
         }
         self.flush().await?;
@@ -270,21 +308,24 @@ impl<'t> Act<'t> {
             return Ok(());
         }
         let records = std::mem::take(&mut self.records);
-        let mut columns = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (job, PlacedRecord { seq, sub, record }) in &records {
+        let mut columns = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for NewRecord { job, place, body, handle, link } in records {
             columns.0.push(job.to_string());
-            columns.1.push(sql_number(*seq));
-            columns.2.push(i32::try_from(*sub).unwrap_or(i32::MAX));
-            columns.3.push(document(record)?);
-            columns.4.push(result_handle(record));
+            columns.1.push(sql_number(place.seq));
+            columns.2.push(i32::try_from(place.sub).unwrap_or(i32::MAX));
+            columns.3.push(body);
+            columns.4.push(handle);
+            columns.5.push(link.map(|link| link.to_bytes().to_vec()));
         }
         // Owners are of interest only where their bytes are counted.
-        let sql = "WITH new AS (INSERT INTO records (job, seq, sub, body, handle) SELECT j, s, b, t::json, h \
-                     FROM unnest($1::text[], $2::bigint[], $3::integer[], $4::text[], $5::text[]) AS r(j, s, b, t, h) \
+        let sql = "WITH new AS (INSERT INTO records (job, seq, sub, body, handle, link) SELECT j, s, b, t::json, h, l \
+                     FROM unnest($1::text[], $2::bigint[], $3::integer[], $4::text[], $5::text[], $7::bytea[]) \
+                     AS r(j, s, b, t, h, l) \
                      RETURNING job, octet_length(body::text) AS bytes) \
                    SELECT user_id, sum(bytes)::bigint FROM new JOIN jobs ON jobs.id = new.job WHERE $6 GROUP BY user_id";
         let counts = self.limits.has_quotas;
-        let params: Params<'_> = &[&columns.0, &columns.1, &columns.2, &columns.3, &columns.4, &counts];
+        let (jobs, seqs, subs, bodies, handles, links) = &columns;
+        let params: Params<'_> = &[jobs, seqs, subs, bodies, handles, &counts, links];
         if !counts {
             return self.session.send(sql, params).await;
         }

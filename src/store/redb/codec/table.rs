@@ -8,6 +8,7 @@
 //! - An index, whose values have a type: a read transaction fails; in a write transaction the row reads as
 //!   absent and moves to the table `quarantine`, so that the queue goes on.
 
+use crate::domain::log_chain::{ChainLink, RecordPlace};
 use crate::ports::StoreError;
 use crate::store::redb::codec::checksum;
 use crate::store::redb::codec::damage::DamageReport;
@@ -214,6 +215,18 @@ impl<K: TableCodec> WriteTable<'_, K, RawBytes> {
         let (key, mut stored) = (K::encode(key.borrow()), values::encode(row)?);
         self.check.seal_in_place(key.as_ref(), &mut stored);
         Ok(self.insert_stored(key.as_ref(), &stored)?.is_some())
+    }
+
+    /// Stores a record of a log as JSON behind a link, and moves the link on.
+    pub(crate) fn put_linked<'k, T: Serialize + ?Sized>(
+        &mut self,
+        key: impl Borrow<K::Ref<'k>>,
+        record: &T,
+        (link, place): (&mut ChainLink, RecordPlace),
+    ) -> Result<(), StoreError> {
+        let (key, mut stored) = (K::encode(key.borrow()), values::encode_linked(record, link, place)?);
+        self.check.seal_in_place(key.as_ref(), &mut stored);
+        self.insert_stored(key.as_ref(), &stored).map(drop)
     }
 }
 

@@ -10,9 +10,9 @@ use crate::store::redb::codec::keys::batches::{
 use crate::store::redb::codec::keys::conversations::{AddedBytes, TurnBytes};
 use crate::store::redb::codec::keys::deliveries::{DeliveryBytes, DeliveryOwnerBytes, DeliveryTimeBytes};
 use crate::store::redb::codec::keys::jobs::{
-    AnsweredApprovalBytes, BackgroundJobBytes, DelayedBytes, EndedBytes, FairBytes, IdempotencyBytes,
-    IdempotencyExpiryBytes, JobBytes, JobOwnerBytes, LogBytes, OwnedCompletionBytes, ReadyBytes,
-    ReadyEntryBytes, UserReadyBytes,
+    AnsweredApprovalBytes, BackgroundJobBytes, CheckpointBytes, DelayedBytes, EndedBytes, FairBytes,
+    IdempotencyBytes, IdempotencyExpiryBytes, JobBytes, JobOwnerBytes, LogBytes, OwnedCompletionBytes,
+    ReadyBytes, ReadyEntryBytes, UserReadyBytes,
 };
 use crate::store::redb::codec::keys::projects::{ProjectBytes, ProjectOwnerBytes};
 use crate::store::redb::codec::keys::schedules::{ScheduleBytes, ScheduleDueBytes, ScheduleOwnerBytes};
@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 /// The layout that this build reads and writes. A change of layout raises it and adds a migration
 /// ([`crate::store::redb::file::migration`]); a table that is merely new needs neither.
-pub(crate) const VERSION: u64 = 2;
+pub(crate) const VERSION: u64 = 3;
 
 pub(crate) const META_SCHEMA: &str = "schema";
 /// Present while [`STORED_BYTES`] is kept.
@@ -227,6 +227,8 @@ tables! {
     idempotency_expiry IDEMPOTENCY_EXPIRY: &'static IdempotencyExpiryBytes => ();
     /// Ended jobs by retention stage and end: the index of retention.
     ended ENDED: &'static EndedBytes => ();
+    /// Checkpoints by number: [`crate::domain::log_chain::StoredCheckpoint`].
+    log_checkpoints LOG_CHECKPOINTS: &'static CheckpointBytes => RawBytes;
     /// Webhook deliveries: [`crate::domain::webhook::Delivery`].
     deliveries DELIVERIES: &'static DeliveryBytes => RawBytes;
     /// Pending ones by the time of their next try, with their host and port.

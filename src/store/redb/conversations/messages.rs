@@ -199,7 +199,7 @@ impl MessagePageBuilder<'_> {
                 continue;
             }
             bytes = bytes.saturating_add(stored.value().len());
-            events.push(SequencedEvent { seq, event: values::decode(stored.value())? });
+            events.push(SequencedEvent::new(seq, values::decode(stored.value())?));
         }
         Ok((events, bytes))
     }

@@ -110,15 +110,43 @@ pub fn check(store: &Path) -> Result<Option<StoreCheck>, OpenError> {
     checked.unwrap_or_else(|_panic| Err(OpenError::Unusable { path: store.to_owned(), reason })).map(Some)
 }
 
-fn check_file(file: File, store: &Path) -> Result<StoreCheck, OpenError> {
+/// Reads the committed rows of a store of this build's layout that no server has open; `None` if there is
+/// none. Changes nothing.
+pub(crate) fn read_closed<T>(
+    store: &Path,
+    read: impl FnOnce(&ReadTransaction) -> Result<T, StoreError>,
+) -> Result<Option<T>, OpenError> {
+    let Some(file) = lock(store)? else { return Ok(None) };
+    let unusable = |reason: String| OpenError::Unusable { path: store.to_owned(), reason };
+    let reading = || {
+        let database = open_unchanged(file, store)?;
+        let unreadable = |error: StoreError| unusable(error.to_string());
+        if tables::inspect(&database).map_err(unreadable)? != StoredLayout::Known(tables::VERSION) {
+            return Err(OpenError::Older { path: store.to_owned() });
+        }
+        let reading = database.begin_read().map_err(|error| unreadable(error.into()))?.into();
+        read(&reading).map_err(unreadable)
+    };
+    // redb trusts its pages, so a damaged one may cause a panic.
+    let found = catch_unwind(AssertUnwindSafe(reading));
+    found.unwrap_or_else(|_panic| Err(unusable("a page of the file is damaged".to_owned()))).map(Some)
+}
+
+/// Opens a file so that nothing of it changes.
+fn open_unchanged(file: File, store: &Path) -> Result<Database, OpenError> {
     let file = CheckedFile::new(file, SyncFailure::default()).map_err(|error| refused(store, error))?;
     let overlay = Overlay::over(file);
     let file = overlay.map_err(|source| OpenError::Io { path: store.to_owned(), source })?;
-    let unusable = |e: StoreError| OpenError::Unusable { path: store.to_owned(), reason: e.to_string() };
     let builder = &mut redb::Builder::new();
     let opened = builder.set_cache_size(CACHE_BYTES).create_with_backend(file);
-    let mut database = opened.map_err(|error| refused(store, error))?;
+    let database = opened.map_err(|error| refused(store, error))?;
     refuse_newer(&database, store)?;
+    Ok(database)
+}
+
+fn check_file(file: File, store: &Path) -> Result<StoreCheck, OpenError> {
+    let unusable = |e: StoreError| OpenError::Unusable { path: store.to_owned(), reason: e.to_string() };
+    let mut database = open_unchanged(file, store)?;
     let mut report = StoreCheck::default();
     // Older layouts have no checksums.
     if tables::inspect(&database).map_err(unusable)? == StoredLayout::Known(tables::VERSION) {

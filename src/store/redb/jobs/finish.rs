@@ -54,7 +54,7 @@ impl Transaction<'_> {
         self.leave_queues(row)?;
         self.tables.append_event(row.id(), tail, &ending.event)?;
         self.book(row)?;
-        row.close(ending, tail.seq, self.now_ms);
+        row.close(ending, tail, self.now_ms);
         self.move_row(row, ending.status())?;
         self.effects.metrics.end(row, &ending.event);
         let ended = EndedKey { stage: WHOLE, finished_at_ms: self.now_ms, job: row.id() };

@@ -1,14 +1,15 @@
 //! Writes the log of a job: events are numbered without a gap, marks stand between them, and adjacent deltas
 //! that linger together become one.
 
-use crate::domain::event::{EngineMark, Event, Record};
+use crate::domain::event::{Event, Record};
 use crate::domain::id::JobId;
+use crate::domain::log_chain::RecordPlace;
 use crate::ports::StoreError;
 use crate::store::redb::codec::keys::jobs::{LogBytes, LogKey};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::Tables;
 use crate::store::redb::codec::values;
-use crate::store::rows::lease::{AnswerText, LogTail, PlacedRecord};
+use crate::store::rows::lease::{AnswerText, LogTail, PlacedRecord, TailRecord};
 
 impl Tables<'_> {
     /// Appends one record. A delta waits in the tail for adjacent ones of the same transaction, until
@@ -21,13 +22,21 @@ impl Tables<'_> {
     ) -> Result<(), StoreError> {
         let mut placed = Vec::new();
         tail.place(record, &mut placed);
-        placed.iter().try_for_each(|placed| self.write(job, placed))
+        placed.iter().try_for_each(|placed| self.write(job, tail, placed))
     }
 
-    fn write(&mut self, job: JobId, placed: &PlacedRecord) -> Result<(), StoreError> {
-        match &placed.record {
-            Record::Event(event) => self.write_event(job, placed.seq, event),
-            Record::Mark(mark) => self.write_mark(LogKey { job, seq: placed.seq, sub: placed.sub }, mark),
+    /// Writes a record that has its place, and links it to the one before.
+    pub(crate) fn write(
+        &mut self,
+        job: JobId,
+        tail: &mut LogTail,
+        placed: &PlacedRecord,
+    ) -> Result<(), StoreError> {
+        let RecordPlace { seq, sub } = placed.place;
+        let key = LogKey { job, seq, sub }.encode();
+        match &mut tail.link {
+            Some(link) => self.log.put_linked(&key, &placed.record, (link, placed.place)),
+            None => self.log.put_row(&key, &placed.record).map(drop),
         }
     }
 
@@ -39,13 +48,14 @@ impl Tables<'_> {
         event: &Event,
     ) -> Result<(), StoreError> {
         self.flush(job, tail)?;
-        self.write_event(job, tail.next_event(), event)
+        let placed = PlacedRecord::event((tail.next_event(), event.clone()));
+        self.write(job, tail, &placed)
     }
 
     /// Writes the delta that waits in the tail, if any.
     pub(crate) fn flush(&mut self, job: JobId, tail: &mut LogTail) -> Result<(), StoreError> {
         match tail.take_delta() {
-            Some((seq, event)) => self.write_event(job, seq, &event),
+            Some(delta) => self.write(job, tail, &PlacedRecord::event(delta)),
             None => Ok(()),
         }
     }
@@ -63,19 +73,6 @@ impl Tables<'_> {
         Ok(answer.text)
     }
 
-    /// Writes an event that has its number.
-    pub(crate) fn write_event(&mut self, job: JobId, seq: u64, event: &Event) -> Result<(), StoreError> {
-        let key = LogKey { job, seq, sub: 0 };
-        self.log.put_row(&key.encode(), event)?;
-        Ok(())
-    }
-
-    /// Writes a mark that has its place.
-    pub(crate) fn write_mark(&mut self, key: LogKey, mark: &EngineMark) -> Result<(), StoreError> {
-        self.log.put_row(&key.encode(), mark)?;
-        Ok(())
-    }
-
     /// Where the log of a job ends, read from the log itself.
     pub(crate) fn tail(&self, job: JobId) -> Result<LogTail, StoreError> {
         let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
@@ -83,7 +80,7 @@ impl Tables<'_> {
             let (key, bytes) = entry?;
             let LogKey { seq, sub, .. } = LogKey::decode(key.value());
             let event = if sub == 0 { Some(values::decode(bytes.value())?) } else { None };
-            Ok((seq, sub, event))
+            Ok(TailRecord { place: RecordPlace { seq, sub }, event, link: values::link(bytes.value()) })
         }))
     }
 }

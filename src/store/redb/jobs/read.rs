@@ -144,7 +144,8 @@ pub(crate) fn events(
         newest = Some(key.seq);
         if key.sub == 0 {
             bytes = bytes.saturating_add(stored.value().len());
-            events.push(SequencedEvent { seq: key.seq, event: values::decode(stored.value())? });
+            let (event, link) = (values::decode(stored.value())?, values::link(stored.value()));
+            events.push(SequencedEvent::linked(key.seq, event, link));
         }
     }
     let is_full = events.len() >= max || bytes >= PAGE_BYTES;

@@ -75,7 +75,7 @@ impl Transaction<'_> {
         self.enter_conversation(&row, spec, message_pair)?;
         let key = JobOwnerKey { user, status: JobStatus::Queued, accept };
         self.tables.owned.insert(&key.encode(), &id.to_bytes())?;
-        let mut tail = LogTail::default();
+        let mut tail = LogTail::start(id);
         let event = Event::Status { status: StatusPhase::Queued, attempt: 0, reason: None };
         self.tables.append_event(id, &mut tail, &event)?;
         row.job.last_event_id = tail.seq;

@@ -4,16 +4,18 @@
 //! The index of ended jobs is sorted by stage, then by end: due jobs are found quickly among any number of
 //! jobs. An entry whose job was deleted or runs again is dropped when it is due.
 
-use crate::domain::event::{Event, Record};
+use crate::domain::event::Event;
 use crate::domain::id::JobId;
 use crate::domain::job::JobStatus;
+use crate::domain::log_chain::{FoldNote, RecordPlace};
 use crate::ports::StoreError;
-use crate::store::redb::codec::keys::jobs::{EndedBytes, EndedKey, LogBytes, LogKey};
+use crate::store::redb::codec::keys::jobs::{EndedBytes, EndedKey, LogKey};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::values;
+use crate::store::redb::jobs::chain;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::rows::fold::{FoldPlan, RecordPlace, plan};
 use crate::store::rows::job::JobRow;
+use crate::store::rows::log_fold::{LogChanges, cut_note, join_deltas};
 use crate::store::rows::sweeper::RetentionSweep;
 
 /// Complete. These bytes are on disk.
@@ -57,6 +59,10 @@ impl Transaction<'_> {
     /// Applies retention to some ended jobs. Returns whether more is due.
     pub(crate) fn sweep(&mut self, sweep: &RetentionSweep) -> Result<bool, StoreError> {
         let (mut jobs, mut bytes) = (0, 0);
+        match self.make_due_checkpoint() {
+            Err(StoreError::Corrupt(reason)) => tracing::error!(reason, "the last checkpoint cannot be read"),
+            made => made?,
+        }
         let mut more = self.clear_removed_batches()? | self.clear_removed_conversations()?;
         if let Some(before_ms) = sweep.jobs_before_ms {
             more |= self.forget_batches(before_ms)? | self.forget_old_items(before_ms)?;
@@ -108,7 +114,11 @@ impl Transaction<'_> {
     ) -> Result<usize, StoreError> {
         let (stage, bytes) = match action {
             RetentionAction::All => return self.forget(key.job).map(|_| SWEEP_BYTES / SWEEP_JOBS),
-            RetentionAction::Events => (CUT, self.cut_log(key.job)?),
+            RetentionAction::Events => {
+                let (bytes, fold) = self.cut_log(key.job, Some(row))?;
+                self.put_fold(row, fold)?;
+                (CUT, bytes)
+            }
             RetentionAction::Deltas => (FOLDED, self.fold_log(row)?),
         };
         self.leave_index(key)?;
@@ -122,32 +132,41 @@ impl Transaction<'_> {
         Ok(0)
     }
 
-    /// Removes all but the terminal event.
-    fn cut_log(&mut self, job: JobId) -> Result<usize, StoreError> {
-        let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
-        let terminal = self.terminal_of(&first, &last)?;
-        self.free_log(first, terminal)
+    /// Removes all but the terminal event. Returns the note about it, for the row.
+    fn cut_log(&mut self, job: JobId, row: Option<&JobRow>) -> Result<(usize, Option<FoldNote>), StoreError> {
+        let end = chain::end(&self.tables.log, job)?;
+        if !is_terminal(&end.terminal.body) {
+            return Err(StoreError::Corrupt("its log does not end".to_owned()));
+        }
+        let note = row.map(|row| cut_note(row, &end, self.now_ms, self.log_key)).transpose()?.flatten();
+        let RecordPlace { seq, sub } = end.terminal.place;
+        let (first, terminal) = (LogKey { job, seq: 0, sub: 0 }, LogKey { job, seq, sub });
+        Ok((self.free_log(first.encode(), terminal.encode())?, note))
+    }
+
+    /// Writes the note about a fold into the row, if it is another one.
+    fn put_fold(&mut self, row: &JobRow, fold: Option<FoldNote>) -> Result<(), StoreError> {
+        if fold == row.fold { Ok(()) } else { self.put_row(&JobRow { fold, ..row.clone() }) }
     }
 
     /// Removes the output of an ended job; its terminal event stays.
     pub(crate) fn erase_output(&mut self, job: JobId) -> Result<(), StoreError> {
         let freed = self.tables.outputs.remove(&job.to_bytes())?.map_or(0, |bytes| bytes.value().len());
         self.count_freed(freed);
-        match self.cut_log(job) {
-            Err(StoreError::Corrupt(_)) => {
-                self.free_log(LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode())?;
-            }
-            other => {
-                other?;
-            }
-        }
         let row = match self.find_row(job) {
             Err(StoreError::Corrupt(_)) => None,
             row => row?,
         };
+        let fold = match self.cut_log(job, row.as_ref()) {
+            Err(StoreError::Corrupt(_)) => {
+                self.free_log(LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode())?;
+                None
+            }
+            cut => cut?.1,
+        };
         let Some(row) = row else { return Ok(()) };
-        if row.has_output {
-            self.put_row(&JobRow { has_output: false, ..row.clone() })?;
+        if row.has_output || row.fold != fold {
+            self.put_row(&JobRow { has_output: false, fold, ..row.clone() })?;
         }
         let Some(finished_at_ms) = row.job.finished_at_ms else { return Ok(()) };
         for stage in [WHOLE, FOLDED] {
@@ -157,47 +176,31 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    fn terminal_of(&self, first: &LogBytes, last: &LogBytes) -> Result<LogBytes, StoreError> {
-        let newest = self.tables.log.range::<&LogBytes>(first..=last)?.next_back().transpose()?;
-        match newest {
-            Some((key, bytes)) if values::decode::<Event>(bytes.value())?.is_terminal() => Ok(*key.value()),
-            _ => Err(StoreError::Corrupt("its log does not end".to_owned())),
-        }
-    }
-
     /// Joins the deltas of each step. Only a failed job may run again, so only it needs its marks.
     fn fold_log(&mut self, row: &JobRow) -> Result<usize, StoreError> {
-        let (log, read) = self.read_log(row.id())?;
-        let FoldPlan { remove, write } = plan(log, row.job.status == JobStatus::Failed);
+        let log = row.log_chain(chain::records(&self.tables.log, row.id())?);
+        let read = log.records.iter().map(|record| record.body.len()).sum();
+        let keeps_marks = row.job.status == JobStatus::Failed;
+        let LogChanges { remove, write, note } = join_deltas(&log, keeps_marks, self.now_ms, self.log_key)?;
         let mut freed = 0_usize;
         let key = |RecordPlace { seq, sub }| LogKey { job: row.id(), seq, sub }.encode();
         for place in remove {
             freed += self.tables.log.remove(&key(place))?.map_or(0, |bytes| bytes.value().len());
         }
-        for (place, event) in write {
-            let event = values::encode(&event)?;
-            let old = self.tables.log.insert(&key(place), event.as_slice())?;
-            freed = (freed + old.map_or(0, |bytes| bytes.value().len())).saturating_sub(event.len());
+        for record in write {
+            let stored = values::encode_record_text(&record.body, record.link);
+            let old = self.tables.log.insert(&key(record.place), stored.as_slice())?;
+            freed = (freed + old.map_or(0, |bytes| bytes.value().len())).saturating_sub(stored.len());
         }
         self.count_freed(freed);
+        self.put_fold(row, note.or(row.fold))?;
         Ok(read)
     }
+}
 
-    fn read_log(&self, job: JobId) -> Result<(Vec<(RecordPlace, Record)>, usize), StoreError> {
-        let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
-        let (mut log, mut read) = (Vec::new(), 0);
-        for entry in self.tables.log.range::<&LogBytes>(&first..=&last)? {
-            let (key, bytes) = entry?;
-            let key = LogKey::decode(key.value());
-            read += bytes.value().len();
-            let record = match key.sub {
-                0 => Record::Event(values::decode(bytes.value())?),
-                _ => Record::Mark(values::decode(bytes.value())?),
-            };
-            log.push((RecordPlace { seq: key.seq, sub: key.sub }, record));
-        }
-        Ok((log, read))
-    }
+/// Whether this is a terminal event.
+fn is_terminal(body: &str) -> bool {
+    serde_json::from_str::<Event>(body).is_ok_and(|event| event.is_terminal())
 }
 
 /// Whether the entry still matches the row: a job that ran again has another end.

@@ -1,26 +1,28 @@
 //! Jobs, their logs, idempotency keys, schedules, webhook deliveries, and the counters of the store.
 
 use crate::domain::id::JobId;
+use crate::domain::log_chain::RecordPlace;
 use crate::ports::StoreError;
 use crate::store::redb::codec::keys::conversations::TurnKey;
 use crate::store::redb::codec::keys::jobs::{
     AnsweredApprovalBytes, BackgroundJobKey, DelayedKey, EndedKey, FairKey, IdempotencyExpiryKey,
     IdempotencyRef, JobOwnerKey, LogKey, OwnedCompletionKey, ReadyEntry, ReadyKey, answered_approval_key,
+    checkpoint_key,
 };
 use crate::store::redb::codec::keys::schedules::{ScheduleDueKey, ScheduleOwnerKey};
 use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{
-    ANSWERED_APPROVALS, COMPLETIONS_OWNED, DELIVERIES, ENDED, IDEMPOTENCY, JOBS, LOG, OUTPUTS, READY,
-    SCHEDULED_REQUESTS, SCHEDULES, SPECS, Tables, counters,
+    ANSWERED_APPROVALS, COMPLETIONS_OWNED, DELIVERIES, ENDED, IDEMPOTENCY, JOBS, LOG, LOG_CHECKPOINTS,
+    OUTPUTS, READY, SCHEDULED_REQUESTS, SCHEDULES, SPECS, Tables, counters,
 };
 use crate::store::redb::codec::values;
 use crate::store::redb::retention::sweep::STAGES;
 use crate::store::redb::transfer::{EachRow, RedbRow, document, scan, stored};
 use crate::store::rows::job::{JobRow, QueuePlace};
 use crate::store::rows::transfer::jobs::{
-    NO_STAGE, TransferAnswer, TransferCounters, TransferDelivery, TransferJob, TransferKey, TransferRecord,
-    TransferSchedule,
+    NO_STAGE, TransferAnswer, TransferCheckpoint, TransferCounters, TransferDelivery, TransferJob,
+    TransferKey, TransferRecord, TransferSchedule,
 };
 
 impl RedbRow for TransferCounters {
@@ -121,13 +123,14 @@ impl RedbRow for TransferRecord {
     fn each(reading: &ReadTransaction, each: &mut EachRow<'_, Self>) -> Result<(), StoreError> {
         scan(LOG, reading, |key, bytes| {
             let LogKey { job, seq, sub } = LogKey::decode(key);
-            each(Self::new(job, seq, sub, values::decode_text(bytes)?)?)
+            each(Self::new(job, RecordPlace { seq, sub }, values::decode_text(bytes)?, values::link(bytes))?)
         })
     }
 
     fn put(self, tables: &mut Tables<'_>) -> Result<(), StoreError> {
-        let key = LogKey { job: self.job, seq: self.seq, sub: self.sub }.encode();
-        tables.log.insert(&key, values::encode_text(&self.body).as_slice())?;
+        let RecordPlace { seq, sub } = self.place;
+        let key = LogKey { job: self.job, seq, sub }.encode();
+        tables.log.insert(&key, values::encode_record_text(&self.body, self.link).as_slice())?;
         Ok(())
     }
 }
@@ -185,6 +188,18 @@ impl RedbRow for TransferSchedule {
         if let Some(due_ms) = schedule.next_run_ms {
             tables.schedules_due.insert(&ScheduleDueKey { due_ms, id }.encode(), ())?;
         }
+        Ok(())
+    }
+}
+
+impl RedbRow for TransferCheckpoint {
+    fn each(reading: &ReadTransaction, each: &mut EachRow<'_, Self>) -> Result<(), StoreError> {
+        scan(LOG_CHECKPOINTS, reading, |_, bytes| each(Self(document(bytes)?)))
+    }
+
+    fn put(self, tables: &mut Tables<'_>) -> Result<(), StoreError> {
+        let key = checkpoint_key(self.0.value.checkpoint.number);
+        tables.log_checkpoints.insert(&key, stored(&self.0).as_slice())?;
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ mod conversations;
 pub(crate) mod file;
 mod files;
 mod jobs;
+pub(crate) mod logs;
 
 use crate::ports::StoreError;
 use crate::store::redb::codec::malformed_rows::Hex;
@@ -83,6 +84,7 @@ pub(crate) const TABLES: &[TransferredTable] = &[
     TransferredTable::of::<job_rows::TransferSchedule>(),
     TransferredTable::of::<job_rows::TransferKey>(),
     TransferredTable::of::<job_rows::TransferAnswer>(),
+    TransferredTable::of::<job_rows::TransferCheckpoint>(),
     TransferredTable::of::<job_rows::TransferDelivery>(),
     TransferredTable::of::<job_rows::TransferJob>(),
     TransferredTable::of::<job_rows::TransferRecord>(),

@@ -2,22 +2,15 @@
 //! change: until then adjacent deltas become one.
 
 use crate::domain::event::{EngineMark, Event, Record, SequencedEvent};
+use crate::domain::log_chain::RecordPlace;
 use crate::ports::EventPage;
-use crate::store::rows::lease::{LogTail, PendingDelta};
+use crate::store::rows::lease::{LogTail, PendingDelta, PlacedRecord};
 use crate::store::rows::page::{JoinedDeltas, PAGE_BYTES};
-
-/// A record with its number: `sub` is 0 for events.
-#[derive(Debug, Clone)]
-pub(crate) struct LogEntry {
-    pub(crate) seq: u64,
-    pub(crate) sub: u32,
-    pub(crate) record: Record,
-}
 
 /// The log of a job in memory.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct VolatileLog {
-    entries: Vec<LogEntry>,
+    entries: Vec<PlacedRecord>,
     tail: LogTail,
 }
 
@@ -38,7 +31,8 @@ impl VolatileLog {
             Record::Mark(mark) => {
                 self.flush();
                 let sub = self.tail.next_mark();
-                self.entries.push(LogEntry { seq: self.tail.seq, sub, record: mark.into() });
+                let place = RecordPlace { seq: self.tail.seq, sub };
+                self.entries.push(PlacedRecord { place, record: mark.into() });
             }
         }
     }
@@ -57,7 +51,7 @@ impl VolatileLog {
                 break;
             }
             bytes = bytes.saturating_add(if let Event::Delta { text, .. } = event { text.len() } else { 0 });
-            events.push(SequencedEvent { seq, event: event.clone() });
+            events.push(SequencedEvent::new(seq, event.clone()));
         }
         EventPage { events, last_seq: self.tail.seq }
     }
@@ -85,16 +79,16 @@ impl VolatileLog {
         records
     }
 
-    /// The whole log with its numbers, and its end.
-    pub(crate) fn numbered(&mut self) -> (Vec<LogEntry>, LogTail) {
+    /// The whole log with its numbers, and its end. Nothing is linked yet.
+    pub(crate) fn numbered(&mut self) -> (Vec<PlacedRecord>, LogTail) {
         self.flush();
         (self.entries.clone(), self.tail.clone())
     }
 
     fn events_after(&self, after: u64) -> impl Iterator<Item = (u64, &Event)> {
-        let from = self.entries.partition_point(|entry| entry.seq <= after);
+        let from = self.entries.partition_point(|entry| entry.place.seq <= after);
         self.entries.iter().skip(from).filter_map(|entry| match &entry.record {
-            Record::Event(event) => Some((entry.seq, event)),
+            Record::Event(event) => Some((entry.place.seq, event)),
             Record::Mark(_) => None,
         })
     }
@@ -105,8 +99,7 @@ impl VolatileLog {
     }
 
     fn push(&mut self, event: Option<(u64, Event)>) {
-        let entry = event.map(|(seq, event)| LogEntry { seq, sub: 0, record: event.into() });
-        self.entries.extend(entry);
+        self.entries.extend(event.map(PlacedRecord::event));
     }
 }
 

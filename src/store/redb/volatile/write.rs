@@ -1,11 +1,11 @@
 //! Stores a job that was in memory: all that its submission, its claim and its appends would have written.
 
-use crate::domain::event::Record;
 use crate::domain::id::JobId;
+use crate::domain::log_chain::ChainLink;
 use crate::ports::StoreError;
-use crate::store::redb::codec::keys::jobs::{JobOwnerKey, LogKey};
+use crate::store::redb::codec::keys::jobs::JobOwnerKey;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::rows::lease::LeasedJob;
+use crate::store::rows::lease::{LeasedJob, LogTail};
 use std::sync::Arc;
 
 impl Transaction<'_> {
@@ -26,14 +26,8 @@ impl Transaction<'_> {
         self.tables.owned.insert(&key.encode(), &id.to_bytes())?;
         self.tables.running.insert(&id.to_bytes(), ())?;
         let (entries, tail) = log.numbered();
-        for entry in entries {
-            match &entry.record {
-                Record::Event(event) => self.tables.write_event(id, entry.seq, event)?,
-                Record::Mark(mark) => {
-                    self.tables.write_mark(LogKey { job: id, seq: entry.seq, sub: entry.sub }, mark)?;
-                }
-            }
-        }
+        let mut tail = LogTail { link: Some(ChainLink::start(id)), ..tail };
+        entries.iter().try_for_each(|entry| self.tables.write(id, &mut tail, entry))?;
         row.job.last_event_id = tail.seq;
         self.put_row(&row)?;
         self.effects.stored_volatile.push(id);

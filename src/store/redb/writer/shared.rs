@@ -1,6 +1,7 @@
 //! State that the writer thread shares with readers and callers.
 
 use crate::domain::id::{BatchId, JobId};
+use crate::domain::log_chain::LogSigningKey;
 use crate::ports::{Clock, Meter, NoopMeter, StoreError};
 use crate::store::change_watches::ChangeWatches;
 use crate::store::commit_metrics::CommitMetrics;
@@ -41,6 +42,8 @@ pub(crate) struct StoreShared {
     pub(crate) deliveries: DeliveryNotify,
     pub(crate) job_removals: JobRemovals,
     pub(crate) meter: OnceLock<Arc<dyn Meter>>,
+    /// Signs what retention does to logs.
+    pub(crate) log_key: OnceLock<LogSigningKey>,
     /// Counts of recovery, from before the meter was set.
     pub(crate) unreported: Mutex<Option<CommitMetrics>>,
     pub(crate) writer_loss: WriterLoss,

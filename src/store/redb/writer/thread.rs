@@ -302,7 +302,9 @@ impl WriterThread {
         let distrust_ms = self.shared.clock_trust.check(now);
         let (leases, now_ms) = (&self.leases, now.wall_ms);
         let volatile = &self.shared.volatile;
-        let context = TransactionContext { leases, volatile, clock, bounds, now_ms, distrust_ms, claims };
+        let log_key = self.shared.log_key.get();
+        let context =
+            TransactionContext { leases, volatile, clock, log_key, bounds, now_ms, distrust_ms, claims };
         let mut transaction = Transaction::new(Tables::reporting(&writing, &self.shared.damage), &context)?;
         transaction.low_disk = low_disk;
         for write in writes {

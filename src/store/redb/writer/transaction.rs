@@ -4,6 +4,7 @@
 use crate::domain::fair_share::Holdings;
 use crate::domain::id::{BatchId, JobId, UserId};
 use crate::domain::job::{Job, JobSpec, JobStatus};
+use crate::domain::log_chain::LogSigningKey;
 use crate::ports::{CancelReason, CancelToken, Clock, Fence, Lease, LeaseError, StoreError};
 use crate::store::commit_metrics::CommitMetrics;
 use crate::store::limits::StoreLimits;
@@ -24,6 +25,7 @@ pub(crate) struct TransactionContext<'t> {
     pub(crate) leases: &'t Leases,
     pub(crate) volatile: &'t VolatileJobs,
     pub(crate) clock: &'t Arc<dyn Clock>,
+    pub(crate) log_key: Option<&'t LogSigningKey>,
     pub(crate) bounds: StoreLimits,
     /// The time of the transaction, unix milliseconds.
     pub(crate) now_ms: u64,
@@ -53,6 +55,8 @@ pub(crate) struct Transaction<'t> {
     pub(crate) volatile: &'t VolatileJobs,
     /// The clock of new leases' tokens.
     pub(crate) clock: &'t Arc<dyn Clock>,
+    /// Signs what retention does to logs.
+    pub(crate) log_key: Option<&'t LogSigningKey>,
     /// Changed leases; `None` has ended.
     changed: HashMap<JobId, Option<LeasedJob>>,
     /// The running jobs of each user. Set by the first claim.
@@ -100,7 +104,8 @@ pub(crate) struct CommitOutcome {
 
 impl<'t> Transaction<'t> {
     pub(crate) fn new(tables: Tables<'t>, context: &TransactionContext<'t>) -> Result<Self, StoreError> {
-        let TransactionContext { leases, volatile, clock, bounds, now_ms, distrust_ms, claims } = *context;
+        let TransactionContext { leases, volatile, clock, log_key, bounds, now_ms, distrust_ms, claims } =
+            *context;
         let stored = tables.load_counters()?;
         Ok(Self {
             tables,
@@ -114,6 +119,7 @@ impl<'t> Transaction<'t> {
             leases,
             volatile,
             clock,
+            log_key,
             changed: HashMap::new(),
             running_jobs: None,
             fresh_jobs: HashMap::new(),
@@ -323,6 +329,7 @@ mod tests {
                 leases: &leases,
                 volatile: &volatile,
                 clock: &clock,
+                log_key: None,
                 bounds,
                 now_ms: 0,
                 distrust_ms: 0,

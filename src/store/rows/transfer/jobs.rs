@@ -3,6 +3,7 @@
 use crate::domain::event::{EngineMark, Event, Record};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::JobSpec;
+use crate::domain::log_chain::{ChainLink, RecordPlace, StoredCheckpoint};
 use crate::domain::schedule::{Schedule, ScheduledRequest};
 use crate::domain::webhook::{Delivery, WebhookSubject};
 use crate::ports::StoreError;
@@ -156,26 +157,32 @@ impl TransferRow for TransferJob {
 /// A record of a job's log.
 pub(crate) struct TransferRecord {
     pub(crate) job: JobId,
-    pub(crate) seq: u64,
-    pub(crate) sub: u32,
+    pub(crate) place: RecordPlace,
     /// Its document.
     pub(crate) body: String,
+    /// Its link in the chain of the log, if it has one.
+    pub(crate) link: Option<ChainLink>,
     /// The handle of the full tool result that it holds.
     handle: Option<String>,
 }
 
 impl TransferRecord {
     /// Fails if the body is no record.
-    pub(crate) fn new(job: JobId, seq: u64, sub: u32, body: String) -> Result<Self, StoreError> {
+    pub(crate) fn new(
+        job: JobId,
+        place: RecordPlace,
+        body: String,
+        link: Option<ChainLink>,
+    ) -> Result<Self, StoreError> {
         let unreadable = |error: serde_json::Error| StoreError::Corrupt(error.to_string());
-        let handle = if sub == 0 {
+        let handle = if place.sub == 0 {
             serde_json::from_str::<Event>(&body).map_err(unreadable)?;
             None
         } else {
             let mark: EngineMark = serde_json::from_str(&body).map_err(unreadable)?;
             result_handle(&Record::Mark(mark)).map(str::to_owned)
         };
-        Ok(Self { job, seq, sub, body, handle })
+        Ok(Self { job, place, body, link, handle })
     }
 }
 
@@ -190,17 +197,24 @@ pub(crate) fn result_handle(record: &Record) -> Option<&str> {
 
 impl TransferRow for TransferRecord {
     const TABLE: &'static str = "records";
-    const COLUMNS: &'static [&'static str] = &["job", "seq", "sub", "body", "handle"];
+    const COLUMNS: &'static [&'static str] = &["job", "seq", "sub", "body", "handle", "link"];
     const KEY: usize = 3;
 
     fn columns(&self) -> Result<TextRow, StoreError> {
-        let row = TextRow::default().text(self.job).number(self.seq).number(self.sub).text(&self.body);
-        Ok(row.optional(self.handle.as_ref()))
+        let RecordPlace { seq, sub } = self.place;
+        let row = TextRow::default().text(self.job).number(seq).number(sub).text(&self.body);
+        let row = row.optional(self.handle.as_ref());
+        Ok(row.optional_bytes(
+            self.link.map(ChainLink::to_bytes).as_ref().map(<[u8; ChainLink::BYTES]>::as_slice),
+        ))
     }
 
     fn read(row: &TextRow) -> Result<Self, StoreError> {
         let mut cells = row.cells();
-        Self::new(cells.text()?, cells.text()?, cells.text()?, cells.text()?)
+        let (job, place) = (cells.text()?, RecordPlace { seq: cells.text()?, sub: cells.text()? });
+        let body = cells.text()?;
+        cells.skip(1)?;
+        Self::new(job, place, body, cells.optional_bytes()?.map(ChainLink::from_bytes))
     }
 }
 
@@ -223,6 +237,25 @@ impl TransferRow for TransferAnswer {
     fn read(row: &TextRow) -> Result<Self, StoreError> {
         let mut cells = row.cells();
         Ok(Self { job: cells.text()?, place: cells.text()?, answering: cells.text()? })
+    }
+}
+
+/// A checkpoint over heads of logs.
+pub(crate) struct TransferCheckpoint(pub(crate) JsonDocument<StoredCheckpoint>);
+
+impl TransferRow for TransferCheckpoint {
+    const TABLE: &'static str = "log_checkpoints";
+    const COLUMNS: &'static [&'static str] = &["number", "checkpoint"];
+    const KEY: usize = 1;
+
+    fn columns(&self) -> Result<TextRow, StoreError> {
+        Ok(TextRow::default().number(self.0.value.checkpoint.number).document(&self.0))
+    }
+
+    fn read(row: &TextRow) -> Result<Self, StoreError> {
+        let mut cells = row.cells();
+        cells.skip(1)?;
+        cells.document().map(Self)
     }
 }
 

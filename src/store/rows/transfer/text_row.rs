@@ -54,6 +54,14 @@ impl TextRow {
         self.text(bytes.iter().fold("\\x".to_owned(), |hex, byte| format!("{hex}{byte:02x}")))
     }
 
+    /// Adds bytes, or NULL.
+    pub(crate) fn optional_bytes(self, bytes: Option<&[u8]>) -> Self {
+        match bytes {
+            Some(bytes) => self.bytes(bytes),
+            None => self.with(None),
+        }
+    }
+
     /// Adds a document as it is stored.
     pub(crate) fn document<T>(self, document: &JsonDocument<T>) -> Self {
         self.text(&document.text)
@@ -150,15 +158,12 @@ impl<'r> TextCells<'r> {
 
     /// Bytes of this width.
     pub(crate) fn bytes<const N: usize>(&mut self) -> Result<[u8; N], StoreError> {
-        let text = self.some()?;
-        let digits = text.strip_prefix("\\x").filter(|digits| digits.is_ascii() && digits.len() == N * 2);
-        let digits = digits.ok_or_else(|| not_of_its_kind(text))?;
-        let mut bytes = [0; N];
-        for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().chunks(2)) {
-            let pair = std::str::from_utf8(pair).unwrap_or_default();
-            *byte = u8::from_str_radix(pair, 16).map_err(|_| not_of_its_kind(text))?;
-        }
-        Ok(bytes)
+        read_bytes(self.some()?)
+    }
+
+    /// The same, or NULL.
+    pub(crate) fn optional_bytes<const N: usize>(&mut self) -> Result<Option<[u8; N]>, StoreError> {
+        self.next()?.map(read_bytes).transpose()
     }
 
     /// A document.
@@ -172,6 +177,18 @@ impl<'r> TextCells<'r> {
     ) -> Result<Option<JsonDocument<T>>, StoreError> {
         self.next()?.map(|text| JsonDocument::read(text.to_owned())).transpose()
     }
+}
+
+/// Bytes of this width.
+fn read_bytes<const N: usize>(text: &str) -> Result<[u8; N], StoreError> {
+    let digits = text.strip_prefix("\\x").filter(|digits| digits.is_ascii() && digits.len() == N * 2);
+    let digits = digits.ok_or_else(|| not_of_its_kind(text))?;
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().chunks(2)) {
+        let pair = std::str::from_utf8(pair).unwrap_or_default();
+        *byte = u8::from_str_radix(pair, 16).map_err(|_| not_of_its_kind(text))?;
+    }
+    Ok(bytes)
 }
 
 fn not_of_its_kind(text: &str) -> StoreError {

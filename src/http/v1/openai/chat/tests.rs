@@ -72,7 +72,7 @@ fn whole(mut events: Vec<Event>, final_text_only: bool) -> AnswerParts {
             begun = *index + 1;
         }
     }
-    let events = (1..).zip(events).map(|(seq, event)| SequencedEvent { seq, event });
+    let events = (1..).zip(events).map(|(seq, event)| SequencedEvent::new(seq, event));
     AnswerParts::of(JobId::from_bits(7), events.collect(), final_text_only)
 }
 

@@ -145,7 +145,7 @@ impl ResponseFold {
     }
 
     /// The same without a look at gaps, for reads of what is left of an old log.
-    pub(super) fn take(&mut self, SequencedEvent { seq, event }: SequencedEvent) {
+    pub(super) fn take(&mut self, SequencedEvent { seq, event, .. }: SequencedEvent) {
         self.last_seq = seq;
         self.head.end = None; // a failed job may be retried
         match event {

@@ -93,7 +93,7 @@ fn log() -> Vec<SequencedEvent> {
         call(10, "theirs", true),
         done(FinishReason::ToolCalls),
     ];
-    (1..).zip(events).map(|(seq, event)| SequencedEvent { seq, event }).collect()
+    (1..).zip(events).map(|(seq, event)| SequencedEvent::new(seq, event)).collect()
 }
 
 /// The frames of these pages, with the numbers of their `id` lines checked.
@@ -177,7 +177,7 @@ fn ends_have_the_status_and_the_event_of_their_kind() {
         (error(FailureCode::Timeout), "response.failed", "failed"),
     ] {
         let events = [status_events(), vec![delta(0, StepKind::Text, "a"), event]].concat();
-        let events: Vec<_> = (1..).zip(events).map(|(seq, event)| SequencedEvent { seq, event }).collect();
+        let events: Vec<_> = (1..).zip(events).map(|(seq, event)| SequencedEvent::new(seq, event)).collect();
         let frames = frames(&[events], None);
         let last = frames.last().expect("frames");
         assert_eq!((&last["type"], &last["response"]["status"]), (&json!(kind), &json!(status)));
@@ -234,7 +234,7 @@ fn tools_are_listed_once_when_the_job_begins_and_at_the_same_numbers_again() {
 #[test]
 fn a_gap_in_the_log_is_an_error() {
     let mut fold = new_fold(None);
-    assert_eq!(fold.apply(SequencedEvent { seq: 2, event: status(StatusPhase::Running) }), Err(LogCut));
+    assert_eq!(fold.apply(SequencedEvent::new(2, status(StatusPhase::Running))), Err(LogCut));
 }
 
 proptest! {

@@ -227,3 +227,11 @@ impl BackgroundJobKey {
         (key(u128::MIN), key(u128::MAX))
     }
 }
+
+/// Bytes of the key of a checkpoint: its number.
+pub(crate) type CheckpointBytes = [u8; 8];
+
+/// The key of the checkpoint with this number.
+pub(crate) fn checkpoint_key(number: u64) -> CheckpointBytes {
+    number.to_be_bytes()
+}

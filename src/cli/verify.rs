@@ -1,0 +1,285 @@
+//! `nanoclaw verify`: compares the logs of jobs with their hash chains, and names the first record that was
+//! changed, removed or moved.
+
+use super::backup::transfer_error;
+use super::client::ApiClient;
+use super::error::CliError;
+use super::terminal::Terminal;
+use crate::app::log_public_key;
+use crate::domain::id::JobId;
+use crate::domain::log_chain::{ChainLink, ChainVerdict, FoldKind, LogChain, LogPublicKey, RunLogReader};
+use crate::store::{CheckpointReport, LogFault, StoreLocation, verify_checkpoints, verify_logs};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::str::FromStr;
+
+#[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("logs").required(true).args(["job", "all", "checkpoint"])))]
+pub(super) struct VerifyArgs {
+    /// The job whose log is verified, or a file of exported runs
+    #[arg(value_name = "JOB|FILE")]
+    job: Option<VerifySubject>,
+    /// Verify the logs of all jobs in the store; stop the server of a file first
+    #[arg(long)]
+    all: bool,
+    /// Make a signed checkpoint over the logs of all ended jobs now; a server makes one a day
+    #[arg(long)]
+    checkpoint: bool,
+    /// The head that you know of the job: from its last event, its webhook or its object
+    #[arg(long, value_name = "HASH", conflicts_with_all = ["all", "checkpoint"])]
+    head: Option<ChainLink>,
+    /// Print the verdicts as JSON, one a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is verified.
+#[derive(Debug, Clone)]
+enum VerifySubject {
+    Job(JobId),
+    File(PathBuf),
+}
+
+impl FromStr for VerifySubject {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.parse::<JobId>() {
+            Ok(job) => Ok(Self::Job(job)),
+            Err(_) if Path::new(text).exists() => Ok(Self::File(text.into())),
+            Err(error) => Err(format!("{error}, and there is no such file")),
+        }
+    }
+}
+
+/// Where the logs are.
+pub(super) enum LogSource {
+    /// At a server.
+    Server(ApiClient),
+    /// In a closed file or in a database.
+    Store(StoreLocation),
+    /// In a file of exported runs.
+    Export(PathBuf),
+}
+
+impl VerifyArgs {
+    /// Whether a server can answer: it verifies one job at a time, and makes checkpoints.
+    pub(super) fn suits_server(&self) -> bool {
+        self.checkpoint || self.job().is_some()
+    }
+
+    /// The file of exported runs.
+    pub(super) fn file(&self) -> Option<&Path> {
+        match &self.job {
+            Some(VerifySubject::File(path)) => Some(path),
+            _ => None,
+        }
+    }
+
+    fn job(&self) -> Option<JobId> {
+        match &self.job {
+            Some(VerifySubject::Job(job)) => Some(*job),
+            _ => None,
+        }
+    }
+}
+
+/// The counts of a run.
+#[derive(Default)]
+struct VerifiedLogs {
+    intact: u64,
+    not_chained: u64,
+    faulty: u64,
+}
+
+/// A verdict in the form of `GET /v1/jobs/{id}/verify`.
+struct ShownVerdict {
+    job: String,
+    status: String,
+    head: Option<String>,
+    folded: Option<String>,
+    fault: Option<String>,
+}
+
+/// Verifies the logs. Fails if a record is not as it was written.
+pub(super) fn verify(
+    source: &LogSource,
+    data_dir: impl FnOnce() -> Result<PathBuf, CliError>,
+    args: &VerifyArgs,
+    terminal: &Terminal,
+) -> Result<ExitCode, CliError> {
+    let mut counts = VerifiedLogs::default();
+    let (mut printed, mut key) = (Ok(()), None);
+    let mut show = |mut verdict: ShownVerdict| {
+        verdict.compare(args.head);
+        counts.add(&verdict);
+        if printed.is_ok() {
+            printed = verdict.print(args, terminal);
+        }
+    };
+    match (source, args.job()) {
+        (LogSource::Export(file), _) => verify_file(file, &mut show)?,
+        (LogSource::Server(client), Some(job)) => {
+            show(ShownVerdict::read(&client.get(&format!("/v1/jobs/{job}/verify"))?));
+        }
+        (LogSource::Server(client), None) => return make_checkpoint(client, terminal),
+        (LogSource::Store(_), None) if args.checkpoint => {
+            return Err(CliError::failed("no server answers, and only a server has the key".to_owned())
+                .hint("start it, or name it with --server"));
+        }
+        (LogSource::Store(store), job) => {
+            key = log_public_key(&data_dir()?).map_err(|error| CliError::failed(error.to_string()))?;
+            let each = &mut |job, verdict: Result<_, _>| show(ShownVerdict::of(job, &verdict));
+            let jobs = verify_logs(store, job, key, each).map_err(|error| transfer_error(&error))?;
+            if let Some(job) = job.filter(|_| jobs == 0) {
+                return Err(CliError::failed(format!("there is no job {job}")).hint("see: nanoclaw jobs"));
+            }
+        }
+    }
+    printed?;
+    let mut is_intact = counts.faulty == 0;
+    if args.all {
+        terminal.info(&counts.to_string());
+        if let LogSource::Store(store) = source {
+            is_intact &= compare_checkpoints(store, key, terminal)?;
+        }
+    }
+    Ok(if is_intact { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Compares the heads of jobs with the signed checkpoints. Returns whether none was changed.
+fn compare_checkpoints(
+    store: &StoreLocation,
+    key: Option<LogPublicKey>,
+    terminal: &Terminal,
+) -> Result<bool, CliError> {
+    let report = verify_checkpoints(store, key).map_err(|error| transfer_error(&error))?;
+    let CheckpointReport { checkpoints, proven, removed, faults } = report;
+    faults.iter().try_for_each(|fault| terminal.line(fault))?;
+    terminal.info(&format!(
+        "{checkpoints} checkpoints: {proven} jobs have their heads, {removed} were removed since"
+    ));
+    Ok(faults.is_empty())
+}
+
+/// Makes a checkpoint, and prints it.
+fn make_checkpoint(client: &ApiClient, terminal: &Terminal) -> Result<ExitCode, CliError> {
+    let answer = client.post("/v1/log/checkpoints", None)?;
+    match answer.get("checkpoint") {
+        Some(made) if made.is_object() => terminal.line(&made.to_string())?,
+        _ => terminal.info(
+            "no job has ended since the last checkpoint; those of the last minute are left to the next one",
+        ),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Verifies the logs of a file of exported runs.
+fn verify_file(path: &Path, show: &mut dyn FnMut(ShownVerdict)) -> Result<(), CliError> {
+    let unreadable = |error: String| CliError::failed(format!("cannot read '{}': {error}", path.display()));
+    let file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
+    let mut reader = RunLogReader::default();
+    let mut verdict = |log: &LogChain| {
+        // The key of the server that has written the file is not known here.
+        show(ShownVerdict::of(log.job, &log.verify(None).map_err(LogFault::from)));
+    };
+    for line in BufReader::new(file).lines() {
+        let line = line.map_err(|error| unreadable(error.to_string()))?;
+        let log = reader.push(&line).map_err(|error| unreadable(error.to_string()))?;
+        log.iter().for_each(&mut verdict);
+    }
+    verdict(&reader.end().map_err(|error| unreadable(error.to_string()))?);
+    Ok(())
+}
+
+impl VerifiedLogs {
+    fn add(&mut self, verdict: &ShownVerdict) {
+        let count = match verdict.status.as_str() {
+            "intact" => &mut self.intact,
+            "not_chained" => &mut self.not_chained,
+            _ => &mut self.faulty,
+        };
+        *count = count.saturating_add(1);
+    }
+}
+
+impl std::fmt::Display for VerifiedLogs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { intact, not_chained, faulty } = self;
+        write!(f, "{intact} logs are intact, {faulty} are not, {not_chained} are not chained")
+    }
+}
+
+impl ShownVerdict {
+    fn of(job: JobId, verdict: &Result<ChainVerdict, LogFault>) -> Self {
+        let shown = |status: &str| Self {
+            job: job.to_string(),
+            status: status.to_owned(),
+            head: None,
+            folded: None,
+            fault: None,
+        };
+        match verdict {
+            Ok(ChainVerdict::NotChained) => shown("not_chained"),
+            Ok(ChainVerdict::Intact { head, fold }) => {
+                let folded = fold.map(|kind| match kind {
+                    FoldKind::Deltas => "deltas".to_owned(),
+                    FoldKind::Cut => "cut".to_owned(),
+                });
+                Self { head: Some(head.to_string()), folded, ..shown("intact") }
+            }
+            Err(fault) => Self { fault: Some(fault.to_string()), ..shown("faulty") },
+        }
+    }
+
+    /// Reads the answer of a server.
+    fn read(answer: &Value) -> Self {
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+        Self {
+            job: text(answer.get("job_id")).unwrap_or_default(),
+            status: text(answer.get("status")).unwrap_or_default(),
+            head: text(answer.get("log_head")),
+            folded: text(answer.get("folded")),
+            fault: text(answer.pointer("/fault/message")),
+        }
+    }
+
+    /// A log that is a whole chain, but another one than the caller knows, was rewritten.
+    fn compare(&mut self, known: Option<ChainLink>) {
+        let Some(known) = known.map(|known| known.to_string()) else { return };
+        if self.status != "faulty" && self.head.as_ref() != Some(&known) {
+            let head = self.head.as_deref().unwrap_or("none");
+            self.fault = Some(format!("the log has another head ({head}): it was rewritten, or has gone on"));
+            "faulty".clone_into(&mut self.status);
+        }
+    }
+
+    fn print(&self, args: &VerifyArgs, terminal: &Terminal) -> Result<(), CliError> {
+        let Self { job, status, head, folded, fault } = self;
+        if args.json {
+            let line =
+                json!({"job_id": job, "status": status, "log_head": head, "folded": folded, "fault": fault});
+            return Ok(terminal.line(&line.to_string())?);
+        }
+        let line = match (fault, head) {
+            (Some(fault), _) => format!("{job}  {fault}"),
+            // With --all only what needs attention is listed.
+            _ if args.all => return Ok(()),
+            (None, Some(head)) => {
+                let folded = match folded.as_deref() {
+                    Some("deltas") => ", after retention has joined its deltas",
+                    Some("cut") => ", after retention has cut it to its last event",
+                    _ => "",
+                };
+                format!("{job}  intact{folded}; head {head}")
+            }
+            (None, None) => {
+                format!("{job}  not chained: an older version has begun its log, or it is not stored yet")
+            }
+        };
+        Ok(terminal.line(&line)?)
+    }
+}

@@ -1,0 +1,48 @@
+//! Signed checkpoints over the heads of ended jobs: one a day, and on request. Any node may make one.
+
+use crate::domain::log_chain::{LogCheckpoint, StoredCheckpoint};
+use crate::ports::StoreError;
+use crate::store::postgres::jobs::row::{ROW, read_row};
+use crate::store::postgres::session::{Columns, document, sql_number};
+use crate::store::postgres::writer::act::Act;
+use crate::store::rows::checkpoint::{CHECKPOINT_JOBS, EndedHead, LAG_MS, is_due, window};
+
+impl Act<'_> {
+    /// Makes the checkpoint of this day, if the last one is a day old.
+    pub(crate) async fn make_due_checkpoint(&mut self) -> Result<(), StoreError> {
+        let newest = self.newest_checkpoint().await?;
+        if is_due(newest.as_ref(), self.now_ms) { self.make_checkpoint().await.map(drop) } else { Ok(()) }
+    }
+
+    /// Makes a checkpoint of the jobs that have ended since the last one. `None`: there are none, or the
+    /// server has not set its key.
+    pub(crate) async fn make_checkpoint(&mut self) -> Result<Option<LogCheckpoint>, StoreError> {
+        let Some(key) = self.shared.log_key.get() else { return Ok(None) };
+        let lock = "SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' checkpoints', 0))";
+        self.session.execute(lock, &[]).await?;
+        let before = self.newest_checkpoint().await?;
+        let after_ms = before.as_ref().map_or(0, |before| before.through_ms);
+        let until_ms = self.now_ms.saturating_sub(LAG_MS);
+        let sql = format!(
+            "SELECT {ROW} FROM jobs WHERE retention IN (0, 1, 2) AND finished_at_ms > $1 AND finished_at_ms <= $2 \
+             ORDER BY finished_at_ms, id LIMIT $3"
+        );
+        let limit = sql_number(CHECKPOINT_JOBS.saturating_add(1));
+        let found = self.session.rows(&sql, &[&sql_number(after_ms), &sql_number(until_ms), &limit]).await?;
+        let heads = found.iter().filter_map(|row| read_row(row, 0).ok()).filter_map(|row| {
+            let finished_at_ms = row.job.finished_at_ms?;
+            Some(EndedHead { finished_at_ms, job: row.id(), head: row.job.log_head })
+        });
+        let Some((through_ms, heads)) = window(heads.collect(), until_ms) else { return Ok(None) };
+        let made = StoredCheckpoint::new(before.as_ref(), heads, (self.now_ms, through_ms), key);
+        let sql = "INSERT INTO log_checkpoints (number, checkpoint) VALUES ($1, $2::text::json)";
+        self.session.execute(sql, &[&sql_number(made.checkpoint.number), &document(&made)?]).await?;
+        Ok(Some(made.checkpoint))
+    }
+
+    async fn newest_checkpoint(&self) -> Result<Option<LogCheckpoint>, StoreError> {
+        let sql = "SELECT (checkpoint->'checkpoint')::text FROM log_checkpoints ORDER BY number DESC LIMIT 1";
+        let found = self.session.row(sql, &[]).await?;
+        found.map(|row| row.document(0)).transpose()
+    }
+}
