@@ -41,6 +41,7 @@ mod files;
 mod forwarded_requests;
 mod images;
 mod install;
+mod job_conditions;
 mod job_directories;
 mod jobs;
 mod llm_wire;

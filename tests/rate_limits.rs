@@ -198,6 +198,6 @@ fn usage_contains_the_cost_of_a_priced_model() {
     // The upstream reports 10 and 5 tokens.
     assert_eq!(spent("a"), Usage { cost_micros: 10 * 1_000 + 15_003, ..Usage::new(10, 5) });
     assert_eq!(spent("b"), Usage::new(10, 5));
-    assert_eq!(router.model("a").expect("configured").price.prompt_micros, 1_000_000_000);
+    assert_eq!(router.model("a").expect("configured").price.expect("a price").prompt_micros, 1_000_000_000);
     assert_eq!(router.model("c"), None);
 }

@@ -6,6 +6,7 @@ use crate::domain::account::{AuthMode, Role};
 use crate::domain::id::{ConversationId, IdGenerator, JobId, ScheduleId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::{ApprovalMode, Job, JobOrigin, JobSpec, OnDisconnect, Priority};
+use crate::domain::job_conditions::JobConditions;
 use crate::domain::message::Message;
 use crate::domain::model_settings::ModelSettings;
 use crate::domain::schedule::{Schedule, ScheduledRequest};
@@ -94,7 +95,8 @@ impl StoreJobServices {
 }
 
 /// The parent's settings for a new job, without the fields about its client and its time. It has the full
-/// `max_total_tokens`; `limits.spawned_jobs` and the account's quota bound all jobs together.
+/// `max_total_tokens` and `max_cost_micros`; `limits.spawned_jobs` and the account's quota bound all jobs
+/// together.
 fn inherited(parent: JobSpec, message: String) -> JobSpec {
     JobSpec {
         input: vec![Message::user(message)],
@@ -108,6 +110,10 @@ fn inherited(parent: JobSpec, message: String) -> JobSpec {
         response: None,
         is_stored_completion: false,
         handed_approvals: None,
+        conditions: JobConditions {
+            max_cost_micros: parent.conditions.max_cost_micros,
+            ..JobConditions::default()
+        },
         ..parent
     }
 }

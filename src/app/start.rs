@@ -247,6 +247,7 @@ fn engine_limits(config: &Config) -> EngineLimits {
         title_model: config.title_model.clone(),
         history_messages: limits.history_messages,
         preamble: config.preamble.clone(),
+        job_result_bytes: limits.job_result_bytes,
         approval_timeout_ms: limits.approval_timeout_s.saturating_mul(1_000),
         backoff: Backoff { first_s: limits.job_backoff_s, longest_s: limits.job_backoff_max_s },
     }
@@ -267,6 +268,7 @@ fn start_scheduler(
         SchedulerPorts {
             schedules: Arc::<dyn NodeStore>::clone(store),
             batches: Arc::<dyn NodeStore>::clone(store),
+            jobs: Arc::<dyn NodeStore>::clone(store),
             clock,
             entropy,
         },

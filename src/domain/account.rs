@@ -189,6 +189,9 @@ impl fmt::Debug for PasswordHash {
 pub struct Quota {
     /// Model tokens a day (UTC).
     pub tokens_per_day: Option<u64>,
+    /// Cost of model calls a day (UTC), millionths of the currency of the prices. Models without a price cost
+    /// nothing.
+    pub cost_micros_per_day: Option<u64>,
     /// Unfinished jobs.
     pub unfinished_jobs: Option<u64>,
     /// Bytes in the files of all projects.
@@ -204,6 +207,8 @@ pub struct Quota {
 pub enum QuotaKind {
     /// Model tokens a day.
     TokensPerDay,
+    /// Cost of model calls a day.
+    CostMicrosPerDay,
     /// Unfinished jobs.
     UnfinishedJobs,
     /// Bytes in the store.

@@ -168,6 +168,14 @@ pub enum FailureCode {
     ContextTooLong,
     /// `max_total_tokens` was reached.
     MaxTotalTokens,
+    /// `max_cost_micros` was reached.
+    MaxCost,
+    /// A job that it comes after did not succeed.
+    DependencyFailed,
+    /// `deadline_at` was reached.
+    DeadlineExceeded,
+    /// `expires_at` was reached before it started.
+    Expired,
     /// The answer exceeded `limits.output_bytes`.
     OutputTooLarge,
     /// The server crashed three times in a row while the job ran.
@@ -191,6 +199,10 @@ impl FailureCode {
             Self::ModelNotFound => "model_not_found",
             Self::ContextTooLong => "context_too_long",
             Self::MaxTotalTokens => "max_total_tokens",
+            Self::MaxCost => "max_cost",
+            Self::DependencyFailed => "dependency_failed",
+            Self::DeadlineExceeded => "deadline_exceeded",
+            Self::Expired => "expired",
             Self::OutputTooLarge => "output_too_large",
             Self::Poison => "poison",
             Self::DamagedData => "damaged_data",

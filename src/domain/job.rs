@@ -4,6 +4,7 @@
 use super::event::{Event, FailureCode};
 use super::handed_approvals::HandedApprovals;
 use super::id::{BatchId, ConversationId, JobId, ProjectId, ScheduleId, UserId};
+use super::job_conditions::JobConditions;
 use super::job_input::InputPreview;
 use super::job_wait::JobWait;
 use super::log_chain::ChainLink;
@@ -237,6 +238,9 @@ pub struct JobSpec {
     /// Origin.
     #[serde(default, skip_serializing_if = "JobOrigin::is_client")]
     pub origin: JobOrigin,
+    /// When it may start, by when it has to end, and what it may cost.
+    #[serde(default, skip_serializing_if = "JobConditions::is_default")]
+    pub conditions: JobConditions,
 }
 
 impl JobSpec {
@@ -271,6 +275,7 @@ impl JobSpec {
             webhook_url: None,
             approval: ApprovalMode::default(),
             origin: JobOrigin::default(),
+            conditions: JobConditions::default(),
         }
     }
 }
@@ -347,6 +352,9 @@ pub struct Job {
     /// Origin of the request.
     #[serde(default, skip_serializing_if = "JobOrigin::is_client")]
     pub origin: JobOrigin,
+    /// Conditions of the request. A retry drops the times that have passed.
+    #[serde(default, skip_serializing_if = "JobConditions::is_default")]
+    pub conditions: JobConditions,
     /// Waiting approvals, while the status is `waiting`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<PendingApproval>,
@@ -393,6 +401,7 @@ impl Job {
             input: Some(InputPreview::of(&spec.input)),
             tools: spec.tools.clone(),
             origin: spec.origin,
+            conditions: spec.conditions.clone(),
             approval: None,
             batch: None,
             usage: Usage::default(),

@@ -2,6 +2,7 @@
 
 use super::id::{BatchId, ConversationId, JobId, ProjectId, ScheduleId};
 use super::job::{Job, JobError, JobStatus};
+use super::job_conditions::OnFailure;
 use super::job_wait::JobWaitReason;
 use super::log_chain::ChainLink;
 use super::message::Message;
@@ -44,7 +45,7 @@ struct ShownWait {
     reason: JobWaitReason,
     /// When that ends at the latest, unix seconds; `null` if nobody knows.
     until: Option<u64>,
-    /// The job of the conversation before it.
+    /// The job of the conversation before it, or the first one of `after` that has not ended.
     after_job: Option<JobId>,
 }
 
@@ -93,6 +94,16 @@ pub struct JobObject {
     approval: Option<Approval>,
     /// What it waits for, while the status is `queued` or `waiting`.
     waits_for: Option<ShownWait>,
+    /// Jobs that have to end before it starts.
+    after: Vec<JobId>,
+    /// What happens if one of them does not succeed.
+    on_failure: OnFailure,
+    /// When it fails unless it has ended, unix seconds.
+    deadline_at: Option<u64>,
+    /// When it fails unless it has started, unix seconds.
+    expires_at: Option<u64>,
+    /// Maximum cost, millionths of the currency of the prices.
+    max_cost_micros: Option<u64>,
     metadata: BTreeMap<String, String>,
     last_event_id: u64,
     /// Head of the hash chain of its log, once it has ended: it proves each record. `null` for jobs that an
@@ -132,6 +143,11 @@ impl JobObject {
                 until: wait.until_ms.map(seconds),
                 after_job: wait.after_job,
             }),
+            after: job.conditions.after,
+            on_failure: job.conditions.on_failure,
+            deadline_at: job.conditions.deadline_ms.map(seconds),
+            expires_at: job.conditions.expires_at_ms.map(seconds),
+            max_cost_micros: job.conditions.max_cost_micros,
             metadata: job.metadata,
             last_event_id: job.last_event_id,
             log_head: job.log_head,

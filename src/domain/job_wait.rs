@@ -20,6 +20,8 @@ pub enum JobWaitReason {
     Approval,
     /// The last attempt failed; the next one follows after a pause.
     Retry,
+    /// A job that it comes after (`after`) has not ended.
+    Predecessor,
 }
 
 /// What a job waits for.
@@ -29,7 +31,8 @@ pub struct JobWait {
     pub reason: JobWaitReason,
     /// How long at most, if that is known, unix milliseconds.
     pub until_ms: Option<u64>,
-    /// The job of its conversation just before it.
+    /// The job of its conversation just before it, or the first one that it comes after and that has not
+    /// ended.
     pub after_job: Option<JobId>,
 }
 
@@ -42,5 +45,10 @@ impl JobWait {
     /// A wait behind the job of the conversation before it.
     pub fn behind(after_job: Option<JobId>) -> Self {
         Self { reason: JobWaitReason::Conversation, until_ms: None, after_job }
+    }
+
+    /// A wait for the end of a job that it comes after.
+    pub fn after(after_job: Option<JobId>) -> Self {
+        Self { reason: JobWaitReason::Predecessor, until_ms: None, after_job }
     }
 }

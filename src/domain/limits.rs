@@ -82,6 +82,12 @@ limits! {
     queue_ageing_s: u64 = 60, 0..=DAY_S;
     /// Retention of an `Idempotency-Key`, seconds.
     idempotency_s: u64 = 86_400, 1..=30 * DAY_S;
+    /// Maximum jobs that one job may come after (`after`).
+    job_predecessors: usize = 32, 1..=256;
+    /// Maximum jobs that may wait for the end of one job; else 429.
+    job_dependents: u64 = 1_000, 1..=10_000;
+    /// Maximum answer that a prompt shows for a reference to another job's result, bytes.
+    job_result_bytes: usize = 64 * 1024, 256..=16 * MIB;
     /// Maximum `max_attempts` of a job.
     job_attempts: u32 = 20, 1..=1_000;
     /// Delay before a failed job's second attempt, seconds; doubles with each attempt.

@@ -1,11 +1,12 @@
-//! Makes jobs of due schedules, continues batches that waited for a quota, and expires others.
+//! Makes jobs of due schedules, continues batches that waited for a quota, expires others, and ends jobs
+//! whose time has passed or whose predecessor has failed.
 //! [`Scheduler::tick`] runs on one thread, which also runs the stall detector. When the wall clock goes back,
 //! the next runs are computed again.
 
 use super::stall_detector::StallDetector;
 use crate::domain::id::{IdGenerator, JobId};
 use crate::domain::schedule::CLOCK_SLACK_MS;
-use crate::ports::{Batches, CancelReason, CancelToken, Clock, Entropy, Schedules, StoreError};
+use crate::ports::{Batches, CancelReason, CancelToken, Clock, Entropy, Schedules, Store, StoreError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -23,6 +24,9 @@ const BATCH_INTERVAL_MS: u64 = 5_000;
 /// Most batches that expire in one tick.
 const EXPIRED: usize = 16;
 
+/// Most transactions that end jobs in one tick.
+const ENDS: usize = 16;
+
 /// Pause after the store failed.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
@@ -33,6 +37,8 @@ pub struct SchedulerPorts {
     pub schedules: Arc<dyn Schedules>,
     /// The stored batches.
     pub batches: Arc<dyn Batches>,
+    /// The stored jobs.
+    pub jobs: Arc<dyn Store>,
     /// Wall and monotonic time.
     pub clock: Arc<dyn Clock>,
     /// Randomness for job ids.
@@ -86,11 +92,12 @@ impl Scheduler {
         }
         self.last_tick = Some(now);
         self.check_batches(now.monotonic_ms)?;
+        let has_more_ends = self.end_jobs()?;
         let fired = match self.ports.schedules.next_run_ms()? {
             Some(due_ms) if due_ms <= now.wall_ms => self.fire(now.wall_ms)?,
             _ => 0,
         };
-        let sleep = if fired == BATCH { Duration::ZERO } else { self.time_to_next()? };
+        let sleep = if fired == BATCH || has_more_ends { Duration::ZERO } else { self.time_to_next()? };
         Ok(SchedulerTick { fired, sleep })
     }
 
@@ -107,6 +114,16 @@ impl Scheduler {
     fn expire_batches(&self) -> Result<bool, StoreError> {
         for _ in 0..EXPIRED {
             if !self.ports.batches.expire_due().wait()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Ends some jobs. Returns whether there may be more.
+    fn end_jobs(&self) -> Result<bool, StoreError> {
+        for _ in 0..ENDS {
+            if !self.ports.jobs.end_due().wait()? {
                 return Ok(false);
             }
         }

@@ -53,6 +53,8 @@ pub struct EngineLimits {
     pub title_model: Option<String>,
     /// Messages of earlier jobs in a conversation that the next job sees.
     pub history_messages: usize,
+    /// The longest answer of another job that a prompt shows, bytes.
+    pub job_result_bytes: usize,
     /// How long calls wait for approval before they count as denied, milliseconds.
     pub approval_timeout_ms: u64,
     /// The text before a job's own instructions.

@@ -25,6 +25,8 @@ impl From<SubmitError> for ApiError {
             SubmitError::QueueFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "queue_full"),
             SubmitError::ConversationsFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "conversations_full"),
             SubmitError::ApprovalAnswered { .. } => (StatusCode::BAD_REQUEST, "approval_already_answered"),
+            SubmitError::NoPredecessor { .. } => (StatusCode::NOT_FOUND, "not_found"),
+            SubmitError::DependentsFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "dependents_full"),
             SubmitError::KeyReused => (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused"),
             SubmitError::KeySpent => (StatusCode::GONE, "idempotency_key_spent"),
         };

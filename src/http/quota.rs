@@ -41,7 +41,7 @@ pub(crate) async fn check(
 /// The response to work that a quota refuses.
 pub(crate) fn refused(refusal: QuotaRefusal) -> ApiError {
     let (message, retry_after_s) = match refusal {
-        QuotaRefusal::Tokens { retry_after_s, .. } => {
+        QuotaRefusal::Tokens { retry_after_s, .. } | QuotaRefusal::Cost { retry_after_s, .. } => {
             (format!("{refusal}; the next day begins at midnight UTC"), retry_after_s)
         }
         QuotaRefusal::Jobs { .. } | QuotaRefusal::NewJobs { .. } => (refusal.to_string(), JOBS_RETRY_S),
@@ -57,10 +57,12 @@ pub(crate) fn refused(refusal: QuotaRefusal) -> ApiError {
 mod tests {
     use super::*;
     use crate::domain::account::Quota;
+    use crate::domain::usage::Usage;
     use crate::ports::ACCOUNT_DAY_MS;
 
     fn judged(quota: Quota, jobs: u64, tokens: u64) -> Option<(String, u64)> {
-        let used = WorkQuota { quota, unfinished_jobs: jobs, tokens_today: tokens, stored_bytes: 0 };
+        let usage_today = Usage { cost_micros: tokens.saturating_mul(2), ..Usage::new(tokens, 0) };
+        let used = WorkQuota { quota, unfinished_jobs: jobs, usage_today, stored_bytes: 0 };
         match used.admit(NewWork::job(0), ACCOUNT_DAY_MS - 1_500).map_err(refused) {
             Ok(()) => None,
             Err(ApiError::TooMany { message, retry_after_s }) => Some((message, retry_after_s)),
@@ -76,6 +78,10 @@ mod tests {
         assert_eq!(judged(tokens, 9, 9), None);
         let (message, wait_s) = judged(tokens, 0, 10).expect("refused");
         assert!(message.contains("10 tokens") && wait_s == 2, "until midnight: {message}, {wait_s}");
+        let cost = Quota { cost_micros_per_day: Some(20), ..none };
+        assert_eq!(judged(cost, 9, 9), None);
+        let (message, wait_s) = judged(cost, 0, 10).expect("refused");
+        assert!(message.contains("20 millionths") && wait_s == 2, "until midnight: {message}, {wait_s}");
         let jobs = Quota { unfinished_jobs: Some(2), ..none };
         assert_eq!(judged(jobs, 1, 9), None);
         assert!(judged(jobs, 2, 0).is_some_and(|(message, _)| message.contains("2 unfinished jobs")));

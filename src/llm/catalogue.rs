@@ -85,8 +85,8 @@ fn check_rate(model: &ModelOptions) -> Result<(), ModelConfigError> {
     }
 }
 
-fn price(model: &ModelOptions) -> Result<Price, ModelConfigError> {
-    let Some(PriceOptions { prompt, completion }) = model.price else { return Ok(Price::default()) };
+fn price(model: &ModelOptions) -> Result<Option<Price>, ModelConfigError> {
+    let Some(PriceOptions { prompt, completion }) = model.price else { return Ok(None) };
     let micros = |key: &'static str, units: f64| {
         in_micros(units).ok_or_else(|| ModelConfigError::Price {
             id: model.id.clone(),
@@ -94,10 +94,10 @@ fn price(model: &ModelOptions) -> Result<Price, ModelConfigError> {
             value: units.to_string(),
         })
     };
-    Ok(Price {
+    Ok(Some(Price {
         prompt_micros: micros("prompt", prompt)?,
         completion_micros: micros("completion", completion)?,
-    })
+    }))
 }
 
 #[expect(
@@ -127,9 +127,9 @@ mod tests {
         ]));
         check(&known).expect("valid");
         let info: Vec<ModelInfo> = known.iter().map(|model| info(model).expect("valid")).collect();
-        assert_eq!(info[0].price, Price { prompt_micros: 270_000, completion_micros: 1_100_000 });
+        assert_eq!(info[0].price, Some(Price { prompt_micros: 270_000, completion_micros: 1_100_000 }));
         assert_eq!((info[0].fallback.as_slice(), info[0].context_window), (&["b".to_owned()][..], Some(9)));
-        assert_eq!((info[1].price, info[2].price), (Price::default(), Price::default()));
+        assert_eq!((info[1].price, info[2].price), (Some(Price::default()), None));
     }
 
     #[test]

@@ -182,7 +182,7 @@ impl ModelRoute {
         let metrics = CallMetrics::begin(&*self.meter, &**cancel.clock(), &self.info.id);
         let mut answer = ForwardedAnswer::new(request, sink);
         let result = dialect.forward(request, cancel, &mut answer);
-        let usage = answer.usage(&estimated).priced(self.info.price);
+        let usage = answer.usage(&estimated).priced(self.info.price.unwrap_or_default());
         let outcome = result.as_ref().copied().map_err(|failure| &failure.error);
         metrics.end(outcome);
         // A missing endpoint says nothing about the model.
@@ -214,7 +214,7 @@ impl ModelRoute {
         cancel: &CancelToken,
         sink: ChunkSink<'_>,
     ) -> Result<Completion, ProviderFailure> {
-        let price = self.info.price;
+        let price = self.info.price.unwrap_or_default();
         let mut metrics = CallMetrics::begin(&*self.meter, &**cancel.clock(), &self.info.id);
         let sink = &mut |chunk: Chunk<'_>| {
             metrics.chunk_arrived(&chunk);

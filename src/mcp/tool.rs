@@ -76,6 +76,9 @@ impl McpTool {
             }
         }
         let (reason, message) = match cancel.reason() {
+            Some(CancelReason::DeadlineExceeded) => {
+                ("the job's deadline has passed", "the job's deadline has passed".to_owned())
+            }
             Some(CancelReason::Cancelled) => ("the user cancelled it", "the call was cancelled".to_owned()),
             Some(_) => ("this client is being stopped", "the call was stopped".to_owned()),
             None if job.is_cancelled() => (

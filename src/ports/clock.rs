@@ -39,6 +39,8 @@ pub trait Entropy: Send + Sync {
 pub enum CancelReason {
     /// A user cancelled the job.
     Cancelled,
+    /// The job's deadline has passed.
+    DeadlineExceeded,
     /// The lease is lost: another worker may hold it.
     LeaseLost,
     /// The server shuts down and does not wait any longer.

@@ -86,6 +86,10 @@ impl From<SubmitError> for ConversationError {
             SubmitError::KeyReused => Self::KeyReused,
             SubmitError::KeySpent => Self::KeySpent,
             SubmitError::ApprovalAnswered { response } => Self::ApprovalAnswered { response },
+            // Messages come after no other job.
+            error @ (SubmitError::NoPredecessor { .. } | SubmitError::DependentsFull { .. }) => {
+                Self::Store(StoreError::Corrupt(error.to_string()))
+            }
             SubmitError::Quota(refusal) => Self::Quota(refusal),
             SubmitError::Store(error) => Self::Store(error),
         }

@@ -52,7 +52,7 @@ pub use backup::Backup;
 pub use batch::{
     BatchError, BatchFiles, BatchPage, Batches, LineOutcome, LineResult, NewBatch, NewLine, ResultPage,
 };
-pub use budget::TokenBudget;
+pub use budget::ModelBudget;
 pub use clock::{CancelReason, CancelToken, Clock, Entropy};
 pub use cluster::{
     CatalogueDigests, CatalogueSource, Cluster, ClusterNode, ClusterView, NodeState, node_warnings,

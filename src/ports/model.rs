@@ -163,8 +163,8 @@ pub struct ModelInfo {
     pub max_output_tokens: Option<u32>,
     /// Models to try, in this order, when this one fails.
     pub fallback: Vec<String>,
-    /// Price of its tokens.
-    pub price: Price,
+    /// Price of its tokens; without one, calls cost 0.
+    pub price: Option<Price>,
     /// Whether chat requests that name no tools get the server's tools.
     pub is_agent: bool,
     /// Whether it reads images.

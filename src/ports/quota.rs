@@ -11,6 +11,7 @@ use super::workspaces::{FileError, Workspaces};
 use crate::domain::account::Quota;
 use crate::domain::id::UserId;
 use crate::domain::project::Project;
+use crate::domain::usage::Usage;
 use crate::domain::workspace::Workspace;
 
 /// Work that an account submits.
@@ -41,8 +42,8 @@ pub struct WorkQuota {
     pub quota: Quota,
     /// Unfinished jobs, counted up to the limit; lines of batches included.
     pub unfinished_jobs: u64,
-    /// Tokens of today (UTC).
-    pub tokens_today: u64,
+    /// Tokens and cost of today (UTC).
+    pub usage_today: Usage,
     /// Bytes in the store.
     pub stored_bytes: u64,
 }
@@ -55,13 +56,14 @@ impl WorkQuota {
         now_ms: u64,
     ) -> Result<Self, StoreError> {
         let quota = users.account(user)?.map(|account| account.quota).unwrap_or_default();
-        let tokens_today = || {
+        let usage_today = || {
             let today = Self::day(now_ms);
-            let usage = accounts.usage(user, today, today)?;
-            Ok(usage.iter().fold(0, |sum: u64, line| sum.saturating_add(line.usage.total_tokens)))
+            let mut sum = Usage::default();
+            accounts.usage(user, today, today)?.iter().for_each(|line| sum += line.usage);
+            Ok(sum)
         };
         let unfinished_jobs = |limit| store.unfinished_count(user, limit);
-        Self::count(quota, unfinished_jobs, tokens_today, || accounts.stored_bytes(user))
+        Self::count(quota, unfinished_jobs, usage_today, || accounts.stored_bytes(user))
     }
 
     /// Counts the used part; `unfinished_jobs` gets the limit up to which it counts. What has no limit is not
@@ -69,13 +71,14 @@ impl WorkQuota {
     pub fn count(
         quota: Quota,
         unfinished_jobs: impl FnOnce(u64) -> Result<u64, StoreError>,
-        tokens_today: impl FnOnce() -> Result<u64, StoreError>,
+        usage_today: impl FnOnce() -> Result<Usage, StoreError>,
         stored_bytes: impl FnOnce() -> Result<u64, StoreError>,
     ) -> Result<Self, StoreError> {
+        let has_daily = quota.tokens_per_day.is_some() || quota.cost_micros_per_day.is_some();
         Ok(Self {
             quota,
             unfinished_jobs: quota.unfinished_jobs.map_or(Ok(0), unfinished_jobs)?,
-            tokens_today: quota.tokens_per_day.map_or(Ok(0), |_| tokens_today())?,
+            usage_today: if has_daily { usage_today()? } else { Usage::default() },
             stored_bytes: quota.stored_bytes.map_or(Ok(0), |_| stored_bytes())?,
         })
     }
@@ -86,7 +89,7 @@ impl WorkQuota {
         self.stored_bytes = self.stored_bytes.saturating_add(new.bytes);
     }
 
-    /// The day of the quota of tokens, in days since 1970 (UTC).
+    /// The day of the quotas of tokens and cost, in days since 1970 (UTC).
     pub fn day(now_ms: u64) -> u32 {
         u32::try_from(now_ms / ACCOUNT_DAY_MS).unwrap_or(u32::MAX)
     }
@@ -107,9 +110,13 @@ impl WorkQuota {
     }
 
     fn admit_jobs(&self, new: u64, now_ms: u64) -> Result<(), QuotaRefusal> {
-        if let Some(limit) = self.quota.tokens_per_day.filter(|limit| self.tokens_today >= *limit) {
-            let retry_after_s = ACCOUNT_DAY_MS.saturating_sub(now_ms % ACCOUNT_DAY_MS).div_ceil(1_000);
+        let Usage { total_tokens, cost_micros, .. } = self.usage_today;
+        let retry_after_s = ACCOUNT_DAY_MS.saturating_sub(now_ms % ACCOUNT_DAY_MS).div_ceil(1_000);
+        if let Some(limit) = self.quota.tokens_per_day.filter(|limit| total_tokens >= *limit) {
             return Err(QuotaRefusal::Tokens { limit, retry_after_s });
+        }
+        if let Some(limit) = self.quota.cost_micros_per_day.filter(|limit| cost_micros >= *limit) {
+            return Err(QuotaRefusal::Cost { limit, retry_after_s });
         }
         let unfinished = self.unfinished_jobs;
         match self.quota.unfinished_jobs {

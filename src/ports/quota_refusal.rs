@@ -13,6 +13,14 @@ pub enum QuotaRefusal {
         /// Seconds until the next day begins (UTC).
         retry_after_s: u64,
     },
+    /// The cost of the day is used up.
+    #[error("this account's cost of today, {limit} millionths, is used up (quota.cost_micros_per_day)")]
+    Cost {
+        /// Millionths a day.
+        limit: u64,
+        /// Seconds until the next day begins (UTC).
+        retry_after_s: u64,
+    },
     /// The limit of unfinished jobs is reached.
     #[error("this account has {limit} unfinished jobs, as many as it may have")]
     Jobs {
@@ -58,6 +66,7 @@ impl QuotaRefusal {
     pub fn kind(self) -> QuotaKind {
         match self {
             Self::Tokens { .. } => QuotaKind::TokensPerDay,
+            Self::Cost { .. } => QuotaKind::CostMicrosPerDay,
             Self::Jobs { .. } | Self::NewJobs { .. } => QuotaKind::UnfinishedJobs,
             Self::Bytes { .. } | Self::NewBytes { .. } => QuotaKind::StoredBytes,
         }

@@ -41,6 +41,20 @@ pub enum SubmitError {
         /// The id of that job's response.
         response: String,
     },
+    /// A job that it comes after does not exist, or is another user's (HTTP: 404).
+    #[error("there is no job {job} that it could come after (after)")]
+    NoPredecessor {
+        /// The job.
+        job: JobId,
+    },
+    /// `limits.job_dependents` jobs wait for the end of a job already (HTTP: 429).
+    #[error("{limit} jobs wait for the end of {job} already (limits.job_dependents)")]
+    DependentsFull {
+        /// The job that they wait for.
+        job: JobId,
+        /// The limit.
+        limit: u64,
+    },
     /// The idempotency key was used before, with another request (HTTP: 422).
     #[error("this idempotency key was used for another request")]
     KeyReused,
@@ -264,6 +278,11 @@ pub trait Store: Send + Sync {
     /// Cancels a job. A queued or waiting job ends at once; the lease of a running one is cancelled; an ended
     /// one stays as it is. Returns the job, or `None` when the user has no such job.
     fn cancel(&self, user: UserId, job: JobId) -> Ticket<Option<Job>>;
+    /// Ends some jobs whose deadline or expiry has passed, or that come after a job that failed. Times count
+    /// only while the clock is trusted. Returns whether there may be more.
+    fn end_due(&self) -> Ticket<bool> {
+        Ticket::resolved(Ok(false))
+    }
     /// Resolves after an empty commit: proof that the writer and the disk work.
     fn probe(&self) -> Ticket<()>;
 

@@ -1,6 +1,6 @@
 //! The tool port: one tool, and the toolbox as the engine sees it. The engine knows no tool by name (P6).
 
-use super::budget::TokenBudget;
+use super::budget::ModelBudget;
 use super::clock::CancelToken;
 use super::seen_files::{SeenFile, SeenFiles};
 use crate::domain::event::AgentStep;
@@ -130,8 +130,8 @@ pub struct ModelParameters {
     pub temperature: Option<f64>,
     /// Maximum tokens of one answer.
     pub max_tokens: Option<u32>,
-    /// The remaining part of `max_total_tokens`, shared by calls that run in parallel.
-    pub budget: TokenBudget,
+    /// The remaining parts of `max_total_tokens` and `max_cost_micros`, shared by calls that run in parallel.
+    pub budget: ModelBudget,
 }
 
 /// Why a tool has no result. The text is for the model.

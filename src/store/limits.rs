@@ -9,6 +9,8 @@ use crate::store::options::StoreOptions;
 pub(crate) struct StoreLimits {
     /// Maximum unfinished jobs in the store.
     pub(crate) queue_jobs: u64,
+    /// Maximum jobs that wait for the end of one job.
+    pub(crate) job_dependents: u64,
     /// Consecutive crashes that make a job poison.
     pub(crate) crashes: u32,
     /// Maximum history that a conversation passes to a job, bytes.
@@ -40,6 +42,7 @@ impl StoreLimits {
     pub(crate) fn new(limits: &Limits, options: &StoreOptions) -> Self {
         Self {
             queue_jobs: limits.queue_jobs,
+            job_dependents: limits.job_dependents,
             crashes: limits.crashes,
             history_bytes: limits.history_bytes,
             accounts: limits.accounts,

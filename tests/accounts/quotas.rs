@@ -218,7 +218,7 @@ fn p7_the_profile_shows_the_quotas_of_the_account_and_its_use_of_them() {
         with(&server, token, &format!("GET /api/auth/profile{query}"), &Value::Null)
     };
     let plain = profile(&bob, "").json()["data"].clone();
-    let none = json!({"unfinished_jobs": null, "stored_bytes": null});
+    let none = json!({"cost_micros_per_day": null, "unfinished_jobs": null, "stored_bytes": null});
     let mut wanted = quota;
     wanted.as_object_mut().expect("an object").extend(none.as_object().expect("an object").clone());
     assert_eq!((&plain["quota"], &plain["used"]), (&wanted, &Value::Null), "{plain}");
@@ -231,6 +231,8 @@ fn p7_the_profile_shows_the_quotas_of_the_account_and_its_use_of_them() {
         assert_eq!(profile(&bob, bad).status, 400, "{bad}");
     }
     let single = Server::start().get("/api/auth/profile?include=used").json()["data"]["used"].clone();
-    let nothing = json!({"tokens_today": 0, "unfinished_jobs": 0, "project_bytes": 0, "stored_bytes": null});
+    let nothing = json!({
+        "tokens_today": 0, "cost_micros_today": 0, "unfinished_jobs": 0, "project_bytes": 0, "stored_bytes": null,
+    });
     assert_eq!(single, nothing);
 }

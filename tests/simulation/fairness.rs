@@ -1,4 +1,5 @@
-//! Checks the order of claims: within a conversation, between priorities, and between users.
+//! Checks the order of claims: within a conversation, after other jobs, between priorities, and between
+//! users.
 
 use super::known_job::Known;
 use super::oracle::Oracle;
@@ -25,6 +26,19 @@ impl Oracle {
             .filter_map(|(id, known)| store.job(known.user, *id).ok().flatten())
             .filter(|row| !row.status.is_terminal())
             .map(|row| format!("{} runs before {} of its conversation has ended", job.id, row.id))
+            .collect();
+        self.violations.extend(late);
+    }
+
+    /// Checks that the jobs that this one comes after have ended, unless they run again.
+    pub(crate) fn check_predecessors(&mut self, store: &dyn NodeStore, job: &Job) {
+        let after = self.jobs.get(&job.id).map(|known| known.after.clone()).unwrap_or_default();
+        let known = after.iter().filter_map(|id| Some((*id, self.jobs.get(id)?)));
+        let late: Vec<_> = known
+            .filter(|(_, known)| known.retries == 0)
+            .filter_map(|(id, known)| store.job(known.user, id).ok().flatten())
+            .filter(|row| !row.status.is_terminal())
+            .map(|row| format!("{} runs before {} has ended, after which it comes", job.id, row.id))
             .collect();
         self.violations.extend(late);
     }

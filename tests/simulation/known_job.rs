@@ -1,7 +1,7 @@
 //! What clients know about one job, and what its log and row must agree with.
 
 use nanoclaw::domain::event::{Event, FailureCode, SequencedEvent, StatusPhase};
-use nanoclaw::domain::id::{BatchId, UserId};
+use nanoclaw::domain::id::{BatchId, JobId, UserId};
 use nanoclaw::domain::job::{Job, JobSpec};
 use nanoclaw::ports::CancelToken;
 
@@ -24,6 +24,8 @@ pub(crate) struct Known {
     /// It must not run before this time.
     pub(crate) not_before_ms: Option<u64>,
     pub(crate) max_attempts: u32,
+    /// Jobs that it comes after.
+    pub(crate) after: Vec<JobId>,
     pub(crate) is_hooked: bool,
     pub(crate) batch: Option<BatchId>,
     /// Retries that were sent to the store, and those that were acknowledged.
@@ -58,6 +60,7 @@ impl Known {
             since_ms,
             not_before_ms: None,
             max_attempts: u32::MAX,
+            after: Vec::new(),
             is_hooked: false,
             batch: None,
             retries: 0,
@@ -80,7 +83,9 @@ impl Known {
     pub(crate) fn take(&mut self, spec: &JobSpec) {
         self.conversation = spec.conversation_id.as_ref().map(|name| name.as_str().to_owned());
         self.priority = spec.priority.level();
-        self.is_plain = spec.conversation_id.is_none() && spec.run_at_ms.is_none();
+        self.after.clone_from(&spec.conditions.after);
+        let has_delay = spec.run_at_ms.is_some() || !self.after.is_empty();
+        self.is_plain = spec.conversation_id.is_none() && !has_delay;
         (self.max_attempts, self.is_hooked) = (spec.max_attempts, spec.webhook_url.is_some());
     }
 

@@ -215,6 +215,7 @@ impl Oracle {
         }
         self.check_turn(store, job);
         if is_first {
+            self.check_predecessors(store, job);
             self.check_rank(job, now_ms);
             self.check_fairness(job);
         }

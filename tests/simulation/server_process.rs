@@ -23,6 +23,7 @@ const LIMITS: EngineLimits = EngineLimits {
     repeated_failures: 3,
     title_model: None,
     history_messages: 20,
+    job_result_bytes: 1_024,
     approval_timeout_ms: 60_000,
     backoff: Backoff { first_s: 5, longest_s: 60 },
 };
@@ -123,6 +124,7 @@ impl ServerProcess {
         let scheduler = Scheduler::new(SchedulerPorts {
             schedules: Arc::new(SimSchedules::new(world, &sim_store)) as Arc<dyn Schedules>,
             batches: Arc::<dyn NodeStore>::clone(&store) as Arc<dyn Batches>,
+            jobs: Arc::clone(&sim_store) as Arc<dyn Store>,
             clock: Arc::clone(&world.clock) as Arc<dyn Clock>,
             entropy: Arc::new(SimEntropy(Arc::clone(world))),
         });

@@ -305,6 +305,10 @@ impl Store for SimStore {
         Ticket::resolved(self.write(&format!("cancel {job}"), |store| store.cancel(user, job)))
     }
 
+    fn end_due(&self) -> Ticket<bool> {
+        Ticket::resolved(self.write("end due jobs", |store| store.end_due()))
+    }
+
     fn probe(&self) -> Ticket<()> {
         Ticket::resolved(self.write("probe", |store| store.probe()))
     }

@@ -13,6 +13,7 @@ use crate::support::disk::SeededRandom;
 use crate::support::store::{ANN, BOB, id, job, turn};
 use nanoclaw::domain::id::{JobId, UserId};
 use nanoclaw::domain::job::Priority;
+use nanoclaw::domain::job_conditions::OnFailure;
 use nanoclaw::engine::worker::WorkerTick;
 use nanoclaw::ports::{CancelReason, Clock, NewJob, Store};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -168,6 +169,8 @@ impl World {
         let mut quiet = 0;
         for _ in 0..PATIENCE {
             self.process().faults.calm();
+            // Those that a failure ends, and those that it releases.
+            while self.process().sim_store.end_due().wait() == Ok(true) {}
             let tick = self.tick();
             self.mend();
             if self.is_broken() || quiet > 2 {
@@ -347,7 +350,19 @@ impl World {
         if self.chance(6) {
             new.spec.run_at_ms = Some(self.clock.now_ms() + self.roll(2 * HOUR_MS));
         }
+        if self.chance(5) {
+            self.follow(&mut new);
+        }
         new
+    }
+
+    /// Makes the job come after another one of its user, if there is one.
+    fn follow(&self, new: &mut NewJob) {
+        let before = self.some_job().filter(|(user, _)| *user == new.user);
+        new.spec.conditions.after = before.map(|(_, job)| job).into_iter().collect();
+        if self.chance(2) {
+            new.spec.conditions.on_failure = OnFailure::Run;
+        }
     }
 
     /// Submits these jobs, all or none.

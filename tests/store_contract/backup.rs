@@ -108,7 +108,10 @@ fn fill_the_other_tables(fixture: &Fixture) {
     let request = Some(ApprovalRequestRef { job: id(4), place: 0 });
     let decided = vec![DecidedCall { request, call, approve: true, reason: None }];
     answering.spec.handed_approvals = Some(HandedApprovals { tools: vec![], decided });
-    fixture.submit([answering]);
+    let mut dependent = job(12, ANN);
+    dependent.spec.conditions.after = vec![id(1)];
+    dependent.spec.conditions.expires_at_ms = Some(9_000_000);
+    fixture.submit([answering, dependent]);
     let mut background_job = turn(10, ANN, "chat");
     background_job.spec.origin = JobOrigin::Agent { parent: id(2) };
     background_job.spec.run_at_ms = Some(9_000_000);

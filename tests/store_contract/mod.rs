@@ -10,6 +10,7 @@ mod batches;
 mod cancel;
 mod cancel_race;
 mod claim_order;
+mod conditions;
 mod conversation_items;
 mod conversation_model;
 mod conversation_removal;

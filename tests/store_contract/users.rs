@@ -178,6 +178,7 @@ fn only_a_password_change_raises_the_session_generation() {
     let ann = made(&fixture, newcomer("ann"));
     let quota = Quota {
         tokens_per_day: Some(5),
+        cost_micros_per_day: Some(9),
         unfinished_jobs: None,
         project_bytes: Some(7),
         stored_bytes: Some(8),

@@ -96,7 +96,7 @@ pub(crate) fn show(job: &Value, json: bool, terminal: &Terminal) -> Result<(), C
     Ok(terminal.line(&if json { job.to_string() } else { describe(job, now_s) })?)
 }
 
-/// One line: id, state, age, duration, tokens and the beginning of the input.
+/// One line: id, state, age, duration, tokens, the job that it waits for, and the beginning of the input.
 pub(crate) fn describe(job: &Value, now_s: u64) -> String {
     let text = |key: &str| job.get(key).and_then(Value::as_str).unwrap_or_default();
     let time = |key: &str| job.get(key).and_then(Value::as_u64);
@@ -104,10 +104,19 @@ pub(crate) fn describe(job: &Value, now_s: u64) -> String {
     let end = time("finished_at").unwrap_or(now_s);
     let duration = time("started_at").map(|at| span(end.saturating_sub(at))).unwrap_or_default();
     let tokens = job.pointer("/usage/total_tokens").and_then(Value::as_u64).unwrap_or_default();
-    let preview: String = one_line(text("input")).chars().take(PLAIN_COLUMNS).collect();
+    let input = one_line(text("input"));
+    let preview: String = note(job).chars().chain(input.chars()).take(PLAIN_COLUMNS).collect();
     let (id, status, tokens) = (text("id"), text("status"), short(tokens));
     let line = format!("{id:<30} {status:<9} {age:>4} {duration:>5} {tokens:>6} {preview}");
     line.trim_end().to_owned()
+}
+
+/// What keeps a queued job from running, or ends it, in front of its input.
+fn note(job: &Value) -> String {
+    let wait = job.get("waits_for");
+    let is_held = wait.and_then(|wait| wait.get("reason")).and_then(Value::as_str) == Some("predecessor");
+    let after = wait.and_then(|wait| wait.get("after_job")).and_then(Value::as_str).filter(|_| is_held);
+    after.map_or_else(String::new, |job| format!("[after {job}] "))
 }
 
 /// A time span in its largest unit.
@@ -141,6 +150,9 @@ mod tests {
         let job = json!({"id": id, "status": "succeeded", "created_at": 1_000, "started_at": 1_010,
             "finished_at": 1_200, "usage": {"total_tokens": 1_234}, "input": "two\nlines"});
         assert_eq!(describe(&job, 8_200), format!("{id} succeeded   2h    3m   1234 two lines"));
+        let held = json!({"id": id, "status": "queued", "created_at": 1_000, "input": "x",
+            "waits_for": {"reason": "predecessor", "after_job": "job_1"}});
+        assert_eq!(describe(&held, 1_005), format!("{id} queued      5s            0 [after job_1] x"));
         let waiting = json!({"id": id, "status": "queued", "created_at": 1_000, "started_at": null});
         assert_eq!(describe(&waiting, 1_005), format!("{id} queued      5s            0"));
     }

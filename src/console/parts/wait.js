@@ -20,6 +20,8 @@ export function waitText(job) {
       return until ? t("The model's provider lets it go on {when}.", { when: until }) : t("Waits for the model's provider.");
     case "retry":
       return until ? t("Tries again {when}.", { when: until }) : t("Waits for its next try.");
+    case "predecessor":
+      return t("Waits until the runs that it comes after have ended.");
     case "approval":
       return t("Waits for your approval.");
     default:

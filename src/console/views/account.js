@@ -2,7 +2,7 @@
 
 import { html, useData, useSignal, useState } from "../lib/ui.js";
 import * as api from "../lib/api.js";
-import { bytes, dateTime, number, plain } from "../lib/format.js";
+import { bytes, cost, dateTime, number, plain } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
 import { href } from "../lib/router.js";
 import { loadSession, logout, session } from "../session.js";
@@ -52,6 +52,7 @@ function Use() {
     <${Loaded} of=${use}>
       ${({ quota, used }) => html`<div class="account-quota">
         <${Limit} label=${t("Tokens today (UTC)")} used=${used.tokens_today} limit=${quota.tokens_per_day} write=${number} />
+        <${Limit} label=${t("Cost today (UTC)")} used=${used.cost_micros_today} limit=${quota.cost_micros_per_day} write=${cost} />
         <${Limit} label=${t("Unfinished runs")} used=${used.unfinished_jobs} limit=${quota.unfinished_jobs} write=${number} />
         <${Limit} label=${t("Files of projects")} used=${used.project_bytes} limit=${quota.project_bytes} write=${bytes} />
         <${Limit} label=${t("Runs and conversations")} used=${used.stored_bytes} limit=${quota.stored_bytes} write=${bytes} />

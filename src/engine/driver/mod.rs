@@ -8,6 +8,7 @@ mod journal;
 mod model_call;
 mod prompt;
 mod reply;
+mod results;
 mod side_call;
 mod summary;
 mod title;
@@ -30,6 +31,7 @@ use crate::ports::{
     CancelReason, CancelToken, Lease, LeaseError, ModelInfo, ModelRequest, StoreError, ToolScope, Urgency,
 };
 use prompt::{FinalInstruction, PromptBase};
+use std::borrow::Cow;
 use std::sync::Arc;
 use tracing::Level;
 
@@ -75,6 +77,22 @@ pub struct Driver<'a> {
     next_lease: Option<&'a NextLease>,
 }
 
+/// The request as the prompt shows it: with the whole answers and the results that its input stands for.
+fn prompt_spec<'l>(
+    ports: &EnginePorts,
+    limits: &EngineLimits,
+    lease: &'l Lease,
+) -> Result<Cow<'l, JobSpec>, StoreError> {
+    let (store, spec) = (&*ports.store, &*lease.spec);
+    let restored = handed_calls::restored(store, lease.job.user, &spec.input)?;
+    if restored.is_none() && lease.job.conditions.after.is_empty() {
+        return Ok(Cow::Borrowed(spec));
+    }
+    let input = restored.unwrap_or_else(|| spec.input.clone());
+    let input = results::with_predecessor_results(store, lease, limits.job_result_bytes, input)?;
+    Ok(Cow::Owned(JobSpec { input, ..spec.clone() }))
+}
+
 impl<'a> Driver<'a> {
     /// Reads the job's log and its conversation. Once `draining` is cancelled, the job is released at the
     /// next step.
@@ -114,10 +132,7 @@ impl<'a> Driver<'a> {
             lease,
             draining,
             cancel,
-            base: match handed_calls::restored(&*ports.store, lease.job.user, &spec.input)? {
-                Some(input) => PromptBase::new(&JobSpec { input, ..JobSpec::clone(spec) }, history, preamble),
-                None => PromptBase::new(spec, history, preamble),
-            },
+            base: PromptBase::new(&*prompt_spec(ports, limits, lease)?, history, preamble),
             estimator: TokenEstimator::of_model(&model),
             request: ModelRequest {
                 model,
@@ -216,6 +231,7 @@ impl<'a> Driver<'a> {
         TurnLimits {
             max_steps: self.lease.spec.max_steps,
             max_total_tokens: self.lease.spec.max_total_tokens,
+            max_cost_micros: self.lease.spec.conditions.max_cost_micros,
             max_tokens: self.lease.spec.max_tokens,
             model_failures: self.limits.model_failures,
             repeated_failures: self.limits.repeated_failures,
@@ -236,6 +252,13 @@ impl<'a> Driver<'a> {
                 self.finish(
                     Vec::new(),
                     Event::Error { content, code: FailureCode::Cancelled, retry_after_ms: None },
+                )?
+            }
+            Some(CancelReason::DeadlineExceeded) => {
+                let content = "the job had not ended by its deadline_at".to_owned();
+                self.finish(
+                    Vec::new(),
+                    Event::Error { content, code: FailureCode::DeadlineExceeded, retry_after_ms: None },
                 )?
             }
             Some(CancelReason::LeaseLost) => DriveOutcome::Abandoned,
@@ -415,7 +438,7 @@ impl<'a> Driver<'a> {
     }
 
     fn price_of(&self, model: &str) -> Price {
-        self.ports.model.model(model).map(|model| model.price).unwrap_or_default()
+        self.ports.model.model(model).and_then(|model| model.price).unwrap_or_default()
     }
 
     /// The context window of the current model, if known.

@@ -6,19 +6,20 @@ use crate::domain::event::{EngineMark, Record};
 use crate::domain::tool::ToolCall;
 use crate::engine::turn::INTERRUPTED;
 use crate::ports::{
-    ApprovedCalls, LeaseError, ModelParameters, SeenFiles, TokenBudget, ToolContext, UnexecutedReason,
+    ApprovedCalls, LeaseError, ModelBudget, ModelParameters, SeenFiles, ToolContext, UnexecutedReason,
 };
 
 impl Driver<'_> {
     fn model_parameters(&self) -> ModelParameters {
         let spec = &self.lease.spec;
-        let used_tokens = self.turn.usage().total_tokens;
-        let remaining_tokens = spec.max_total_tokens.map(|max| max.saturating_sub(used_tokens));
+        let used = self.turn.usage();
+        let tokens = spec.max_total_tokens.map(|max| max.saturating_sub(used.total_tokens));
+        let cost_micros = spec.conditions.max_cost_micros.map(|max| max.saturating_sub(used.cost_micros));
         ModelParameters {
             model: self.request.model.clone(),
             temperature: spec.temperature,
             max_tokens: spec.max_tokens,
-            budget: TokenBudget::new(remaining_tokens),
+            budget: ModelBudget::new(tokens, cost_micros),
         }
     }
 

@@ -25,6 +25,7 @@ pub(super) const LIMITS: EngineLimits = EngineLimits {
     repeated_failures: 3,
     title_model: None,
     history_messages: 10,
+    job_result_bytes: 1_024,
     approval_timeout_ms: 60_000,
     backoff: Backoff { first_s: 5, longest_s: 600 },
 };

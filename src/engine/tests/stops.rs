@@ -33,8 +33,9 @@ enum Reason {
     Drain,
 }
 
-const REASONS: [Reason; 5] = [
+const REASONS: [Reason; 6] = [
     Reason::Cancel(CancelReason::Cancelled),
+    Reason::Cancel(CancelReason::DeadlineExceeded),
     Reason::Cancel(CancelReason::LeaseLost),
     Reason::Cancel(CancelReason::Shutdown),
     Reason::Deadline,
@@ -111,7 +112,8 @@ fn check(phase: Phase, reason: Reason) {
     };
     match reason {
         Reason::Cancel(CancelReason::Cancelled) => return assert_ended(FailureCode::Cancelled),
-        // A deadline that passes before the end is written counts as a timeout.
+        Reason::Cancel(CancelReason::DeadlineExceeded) => return assert_ended(FailureCode::DeadlineExceeded),
+        // The job's time that passes before the end is written counts as a timeout.
         Reason::Deadline => return assert_ended(FailureCode::Timeout),
         Reason::Cancel(CancelReason::LeaseLost) => assert_eq!(drive, DriveOutcome::Abandoned, "{case}"),
         Reason::Cancel(CancelReason::Shutdown) | Reason::Drain => {

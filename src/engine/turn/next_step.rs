@@ -19,6 +19,8 @@ pub struct TurnLimits<'a> {
     pub max_steps: u32,
     /// Tokens over all calls to the model.
     pub max_total_tokens: Option<u64>,
+    /// Cost of all calls to the model, millionths.
+    pub max_cost_micros: Option<u64>,
     /// Tokens of one answer with its continuations.
     pub max_tokens: Option<u32>,
     /// Failed calls to one model in a row.
@@ -169,41 +171,44 @@ impl TurnState {
     }
 
     fn is_budget_spent(&self, limits: &TurnLimits<'_>) -> bool {
-        limits.max_total_tokens.is_some_and(|max| self.usage.total_tokens >= max)
+        self.spent_budget(limits).is_some()
+    }
+
+    /// The limit of the request that is used up, and what to say about it.
+    fn spent_budget(&self, limits: &TurnLimits<'_>) -> Option<(FailureCode, String)> {
+        let (tokens, cost) = (self.usage.total_tokens, self.usage.cost_micros);
+        if let Some(max) = limits.max_total_tokens.filter(|max| tokens >= *max) {
+            let content = format!("{tokens} tokens are spent; max_total_tokens is {max}");
+            return Some((FailureCode::MaxTotalTokens, content));
+        }
+        let max = limits.max_cost_micros.filter(|max| cost >= *max)?;
+        Some((FailureCode::MaxCost, format!("{cost} millionths are spent; max_cost_micros is {max}")))
     }
 
     fn next_call(&self, limits: &TurnLimits<'_>) -> NextStep {
         let closing = self.closing_reason(limits);
-        let is_budget_spent = self.is_budget_spent(limits);
+        let spent = self.spent_budget(limits);
         match self.last_reply {
             LastReply::Complete(reason) if self.has_no_answer() => {
                 NextStep::Append(self.stand_in_answer(closing.unwrap_or(reason), limits))
             }
             LastReply::Complete(reason) => NextStep::Finish(closing.unwrap_or(reason)),
             LastReply::Truncated
-                if is_budget_spent
+                if spent.is_some()
                     || self.continuations >= CONTINUATIONS
                     || self.has_reached_max_tokens(limits) =>
             {
                 NextStep::Finish(closing.unwrap_or(FinishReason::Length))
             }
             LastReply::Empty if self.empties > EMPTY_RETRIES => self.end_with_empty_answer(closing, limits),
-            LastReply::None | LastReply::ToolCalls | LastReply::Empty if is_budget_spent => NextStep::Fail {
-                code: FailureCode::MaxTotalTokens,
-                content: format!(
-                    "{} tokens are spent; max_total_tokens is {}",
-                    self.usage.total_tokens,
-                    limits.max_total_tokens.unwrap_or_default()
-                ),
-                is_retryable: false,
-            },
-            LastReply::None | LastReply::ToolCalls | LastReply::Truncated | LastReply::Empty => {
-                NextStep::CallModel {
+            LastReply::None | LastReply::ToolCalls | LastReply::Truncated | LastReply::Empty => match spent {
+                Some((code, content)) => NextStep::Fail { code, content, is_retryable: false },
+                None => NextStep::CallModel {
                     closing,
                     continues: self.last_reply == LastReply::Truncated,
                     failures: self.failures.needing_backoff(),
-                }
-            }
+                },
+            },
         }
     }
 

@@ -12,6 +12,7 @@ use proptest::prelude::*;
 const LIMITS: TurnLimits<'_> = TurnLimits {
     max_steps: 3,
     max_total_tokens: None,
+    max_cost_micros: None,
     max_tokens: None,
     model_failures: 2,
     repeated_failures: 3,
@@ -221,6 +222,22 @@ fn a_job_over_its_token_limit_fails() {
     assert!(matches!(
         turn.next(&limits, &RULES),
         NextStep::Fail { code: FailureCode::MaxTotalTokens, is_retryable: false, .. }
+    ));
+}
+
+#[test]
+fn a_job_over_its_cost_limit_fails_and_one_below_it_goes_on() {
+    let (_, mut turn) = after_batch(vec![call("a", "pure")]);
+    for record in turn.settle("a", "1", false) {
+        turn.apply(&record);
+    }
+    let usage = Usage { cost_micros: 7, ..Usage::default() };
+    turn.apply(&EngineMark::Spent { model: "m".into(), usage }.into());
+    let limits = |max| TurnLimits { max_cost_micros: Some(max), ..LIMITS };
+    assert!(matches!(turn.next(&limits(8), &RULES), NextStep::CallModel { .. }));
+    assert!(matches!(
+        turn.next(&limits(7), &RULES),
+        NextStep::Fail { code: FailureCode::MaxCost, is_retryable: false, .. }
     ));
 }
 

@@ -74,6 +74,8 @@ struct QuotaRequest {
     #[serde(default, deserialize_with = "removable")]
     tokens_per_day: Removable<QuotaLimit>,
     #[serde(default, deserialize_with = "removable")]
+    cost_micros_per_day: Removable<QuotaLimit>,
+    #[serde(default, deserialize_with = "removable")]
     unfinished_jobs: Removable<QuotaLimit>,
     #[serde(default, deserialize_with = "removable")]
     project_bytes: Removable<QuotaLimit>,
@@ -86,6 +88,7 @@ impl QuotaRequest {
         let new = |given: Removable<QuotaLimit>, old| given.map_or(old, |limit| limit.map(|limit| limit.0));
         Quota {
             tokens_per_day: new(self.tokens_per_day, old.tokens_per_day),
+            cost_micros_per_day: new(self.cost_micros_per_day, old.cost_micros_per_day),
             unfinished_jobs: new(self.unfinished_jobs, old.unfinished_jobs),
             project_bytes: new(self.project_bytes, old.project_bytes),
             stored_bytes: new(self.stored_bytes, old.stored_bytes),
@@ -220,6 +223,7 @@ mod tests {
     fn given_quota_fields_change_and_null_removes_them() {
         let old = Quota {
             tokens_per_day: Some(1),
+            cost_micros_per_day: Some(5),
             unfinished_jobs: Some(2),
             project_bytes: Some(3),
             stored_bytes: Some(4),

@@ -80,7 +80,13 @@ async fn p8_an_exhausted_token_quota_refuses_jobs_until_midnight() {
 #[tokio::test]
 async fn single_mode_has_no_quota() {
     let zero = Some(0);
-    let none = Quota { unfinished_jobs: zero, tokens_per_day: zero, project_bytes: zero, stored_bytes: zero };
+    let none = Quota {
+        unfinished_jobs: zero,
+        tokens_per_day: zero,
+        cost_micros_per_day: zero,
+        project_bytes: zero,
+        stored_bytes: zero,
+    };
     let server = bounded(AuthMode::Single, none).await;
     server.job().await;
 }

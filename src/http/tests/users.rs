@@ -24,7 +24,7 @@ async fn p9_accounts_are_created_shown_and_changed_without_passwords() {
     let expected = json!({
         "id": 2, "username": "Ann", "email": null, "avatar": null, "role": "admin", "is_active": true,
         "created_at": "2023-11-14T22:13:20Z", "last_login_at": null,
-        "quota": {"tokens_per_day": null, "unfinished_jobs": null, "project_bytes": null, "stored_bytes": null},
+        "quota": {"tokens_per_day": null, "cost_micros_per_day": null, "unfinished_jobs": null, "project_bytes": null, "stored_bytes": null},
     });
     assert_eq!(ann, expected, "the first is an administrator");
     let bob =
@@ -40,7 +40,7 @@ async fn p9_accounts_are_created_shown_and_changed_without_passwords() {
     let kept = patch(&server, "/api/users/3", &json!({"quota": {"project_bytes": 9}})).await.json();
     assert_eq!(
         kept["data"]["quota"],
-        json!({"tokens_per_day": 5, "unfinished_jobs": null, "project_bytes": 9, "stored_bytes": null})
+        json!({"tokens_per_day": 5, "cost_micros_per_day": null, "unfinished_jobs": null, "project_bytes": 9, "stored_bytes": null})
     );
     let reset = patch(&server, "/api/users/3", &json!({"password": "another horse"})).await;
     assert_eq!(reset.status, 200, "{}", reset.body);

@@ -11,13 +11,18 @@ use crate::ports::StoreError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// The time until which a job is delayed that waits for others, or for its end: the last one that both stores
+/// can keep, unix milliseconds.
+pub(crate) const HELD_UNTIL_MS: u64 = u64::MAX >> 1;
+
 /// Where a job waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum QueuePlace {
     /// In the ready queue.
     Ready,
-    /// Until its start time or, while it waits for an approval, until that expires.
+    /// Until its start time, while it waits for an approval until that expires, or while it is held
+    /// ([`JobRow::is_held`]).
     Delayed,
     /// Waits for an earlier job of its conversation.
     Behind,
@@ -77,6 +82,15 @@ pub(crate) struct JobRow {
     /// What retention has folded of its log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fold: Option<FoldNote>,
+    /// Jobs that it comes after and that have not ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) blocked_by: Vec<JobId>,
+    /// A job whose failure ends this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) failed_predecessor: Option<JobId>,
+    /// Whether others may wait for its end. Not stored: the database has a column.
+    #[serde(skip)]
+    pub(crate) has_dependents: bool,
 }
 
 impl JobRow {
@@ -98,11 +112,17 @@ impl JobRow {
             retried_at_ms: None,
             is_chained: true,
             fold: None,
+            blocked_by: Vec::new(),
+            failed_predecessor: None,
+            has_dependents: false,
         }
     }
 
     /// Earliest start, unix milliseconds.
     pub(crate) fn due_ms(&self) -> Option<u64> {
+        if self.is_held() {
+            return Some(HELD_UNTIL_MS);
+        }
         self.resume_at_ms.or(self.job.run_at_ms)
     }
 
@@ -119,6 +139,7 @@ impl JobRow {
                 Some(JobWait::until(JobWaitReason::Approval, until_ms))
             }
             (JobStatus::Queued, QueuePlace::Behind, _) => Some(JobWait::behind(before()?)),
+            (JobStatus::Queued, QueuePlace::Delayed, _) if self.is_held() => Some(self.predecessor_wait()),
             (JobStatus::Queued, QueuePlace::Delayed, Some(_)) => {
                 Some(JobWait::until(self.delay_reason(), due_ms))
             }
@@ -177,6 +198,7 @@ impl JobRow {
             run_at_ms: None,
             cancel_requested: false,
             log_head: None,
+            conditions: self.job.conditions.clone().without_past(now_ms),
             ..self.job.clone()
         };
         let (ledger, booked) = (std::mem::take(&mut self.ledger), std::mem::take(&mut self.booked));

@@ -5,6 +5,7 @@ pub(crate) mod approval;
 pub(crate) mod batch;
 pub(crate) mod checkpoint;
 pub(crate) mod clock_trust;
+pub(crate) mod conditions;
 pub(crate) mod conversation;
 pub(crate) mod delivery;
 pub(crate) mod file_totals;

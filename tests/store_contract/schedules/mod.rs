@@ -12,7 +12,7 @@ use nanoclaw::domain::schedule::{Schedule, ScheduledRequest};
 use nanoclaw::domain::timing::{Cron, Timing};
 use nanoclaw::engine::scheduler::{Scheduler, SchedulerPorts};
 use nanoclaw::ports::{
-    Batches, CancelToken, Clock, Entropy, JobQuery, NodeStore, ScheduleError, ScheduleQuery, Schedules,
+    Batches, CancelToken, Clock, Entropy, JobQuery, NodeStore, ScheduleError, ScheduleQuery, Schedules, Store,
 };
 use nanoclaw::store::options::StoreOptions;
 use serde_json::{Map, Value, json};
@@ -103,7 +103,8 @@ impl ScheduleSetup {
         let schedules: Arc<dyn Schedules> = Arc::<dyn NodeStore>::clone(&store);
         let entropy = Arc::new(Rising(AtomicU64::new(clocks.now_ms() % 1_000_003)));
         let batches: Arc<dyn Batches> = Arc::<dyn NodeStore>::clone(&store);
-        let timer = Scheduler::new(SchedulerPorts { schedules, batches, clock, entropy });
+        let jobs: Arc<dyn Store> = Arc::<dyn NodeStore>::clone(&store);
+        let timer = Scheduler::new(SchedulerPorts { schedules, batches, jobs, clock, entropy });
         Self { store, clocks, scheduler: timer, place }
     }
 

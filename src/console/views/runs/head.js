@@ -90,10 +90,12 @@ function Fact({ label, children, title }) {
 function Links({ job }) {
   const { conversation_id: conversation, parent_id: parent, project_id: project, batch_id: batch, schedule_id: schedule, metadata } = job;
   const pairs = Object.entries(metadata ?? {});
-  if (!conversation && !parent && !project && !batch && !schedule && pairs.length === 0) return null;
+  const after = job.after ?? [];
+  if (!conversation && !parent && !project && !batch && !schedule && pairs.length === 0 && after.length === 0) return null;
   return html`<ul class="runs-links" aria-label=${t("What the run belongs to")}>
     ${conversation && html`<li><a href=${href("chat", [conversation])}>${t("Conversation")}</a></li>
       <li><a href=${href("runs", [], { conversation })}>${t("Runs of the conversation")}</a></li>`}
+    ${after.map((id) => html`<li><a class="mono" href=${href("runs", [id])} title=${t("A run that it comes after")}>${t("After {run}", { run: short(id, 16) })}</a></li>`)}
     ${parent && html`<li><a href=${href("runs", [parent])}>${t("Parent run")}</a></li>`}
     ${batch && html`<li><a href=${href("batches", [batch])}>${t("Batch")}</a></li>`}
     ${schedule && html`<li><a href=${href("schedules", [schedule])}>${t("Schedule")}</a></li>`}
@@ -128,7 +130,9 @@ export function RunHead({ job, connection, isAnswerShown, onChanged, onRestarted
       <${Fact} label=${t("Duration")} title=${job.finished_at ? dateTime(job.finished_at) : undefined}>${duration(runSeconds(job, nowMs))}<//>
       <${Fact} label=${t("Attempt")}>${number(job.attempt)}<//>
       <${Fact} label=${t("Tokens")}>${number(job.usage.total_tokens)}<//>
-      <${Fact} label=${t("Cost")}>${cost(job.usage.cost_micros)}<//>
+      <${Fact} label=${t("Cost")}>${job.max_cost_micros ? t("{used} of {limit}", { used: cost(job.usage.cost_micros), limit: cost(job.max_cost_micros) }) : cost(job.usage.cost_micros)}<//>
+      ${job.deadline_at && html`<${Fact} label=${t("Deadline")} title=${dateTime(job.deadline_at)}><${Moment} at=${job.deadline_at} /><//>`}
+      ${job.expires_at && !job.started_at && html`<${Fact} label=${t("Expires")} title=${dateTime(job.expires_at)}><${Moment} at=${job.expires_at} /><//>`}
     </dl>
     <${Links} job=${job} />
     ${waits && html`<p class="now" role="status">${waits}${job.waits_for?.after_job && html` <a href=${href("runs", [job.waits_for.after_job])}>${t("Open that run")}</a>`}</p>`}

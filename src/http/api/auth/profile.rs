@@ -50,6 +50,8 @@ impl ProfileResponse {
 pub(crate) struct QuotaUseResponse {
     /// Model tokens of today (UTC).
     tokens_today: u64,
+    /// Their cost, millionths of the currency of the prices.
+    cost_micros_today: u64,
     /// Unfinished jobs, with the lines of batches.
     unfinished_jobs: u64,
     /// Bytes in the files of all projects.
@@ -105,6 +107,7 @@ fn quota_use(app: &AppDependencies, user: UserId) -> Result<QuotaUseResponse, Ap
     let has_sums = app.auth.mode == AuthMode::Multi;
     Ok(QuotaUseResponse {
         tokens_today: usage.iter().fold(0, |sum: u64, line| sum.saturating_add(line.usage.total_tokens)),
+        cost_micros_today: usage.iter().fold(0, |sum: u64, line| sum.saturating_add(line.usage.cost_micros)),
         unfinished_jobs: app.store.unfinished_count(user, u64::MAX)?,
         project_bytes,
         stored_bytes: if has_sums { Some(app.accounts.stored_bytes(user)?) } else { None },

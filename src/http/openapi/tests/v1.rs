@@ -119,11 +119,16 @@ fn components(drawing: &mut Drawing, app: &AppDependencies) {
 fn job(app: &AppDependencies) -> Value {
     let tools = json!({"anyOf": [{"type": "boolean"}, {"type": "array", "items": named("ToolName")}]});
     let url = json!({"type": "string", "format": "uri", "pattern": "^https?://[A-Za-z0-9.-]+(:[0-9]{1,4})?(/[A-Za-z0-9/._~-]*)?$", "maxLength": 2_048});
+    let id = json!({"type": "string", "pattern": "^job_[0-7][0-9A-HJKMNP-TV-Z]{25}$"});
+    let after = json!({"type": "array", "maxItems": app.limits.job_predecessors, "items": id});
     let special = [
         ("input", named("Input")),
         ("model", named("Model")),
         ("tools", tools),
         ("run_at", named("Moment")),
+        ("after", after),
+        ("deadline_at", named("Moment")),
+        ("expires_at", named("Moment")),
         ("metadata", named("Metadata")),
         ("webhook_url", url),
     ];
@@ -423,7 +428,9 @@ fn with_timing<T: JsonSchema>(special: &[(&str, Value)]) -> Value {
 
 fn schedule_routes(drawing: &mut Drawing, app: &AppDependencies) {
     let mut scheduled = job(app);
-    scheduled["properties"]["run_at"] = json!({"type": "null"});
+    for field in ["run_at", "after", "on_failure", "deadline_at", "expires_at"] {
+        scheduled["properties"][field] = json!({"type": "null"});
+    }
     drawing.component("ScheduledJob", scheduled);
     let new = with_timing::<ScheduleRequest>(&[("at", at()), ("job", named("ScheduledJob"))]);
     drawing.component("NewSchedule", new);

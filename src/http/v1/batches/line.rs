@@ -61,6 +61,10 @@ pub(crate) fn parse(
     let read = match url.as_deref() {
         None | Some("/v1/jobs") => {
             let mut job: JobRequest = typed::from_map(body)?;
+            if job.after.is_some() {
+                let rule = "a line of a batch has no 'after': submit the job alone";
+                return Err(ApiError::value("after", rule));
+            }
             job.priority.get_or_insert(WholeNumber(PRIORITY));
             return Ok(NewLine { custom_id: custom_id.0, spec: job.into_spec(app, user)? });
         }

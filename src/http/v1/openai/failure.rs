@@ -25,6 +25,8 @@ pub(crate) fn of_job(code: FailureCode, message: String, retry_after_ms: Option<
     let (status, code) = match code {
         FailureCode::ContextTooLong => (StatusCode::BAD_REQUEST, "context_length_exceeded"),
         FailureCode::MaxTotalTokens => (StatusCode::BAD_REQUEST, "max_total_tokens"),
+        FailureCode::MaxCost => (StatusCode::BAD_REQUEST, "max_cost"),
+        FailureCode::DependencyFailed => (StatusCode::BAD_REQUEST, "dependency_failed"),
         // Not a 409: clients repeat these by themselves.
         FailureCode::Cancelled => (StatusCode::BAD_REQUEST, "cancelled"),
         FailureCode::InvalidRequest => (StatusCode::BAD_REQUEST, "invalid_request"),
@@ -34,6 +36,8 @@ pub(crate) fn of_job(code: FailureCode, message: String, retry_after_ms: Option<
         FailureCode::ProviderError => (StatusCode::BAD_GATEWAY, "provider_error"),
         FailureCode::OutputTooLarge => (StatusCode::BAD_GATEWAY, "output_too_large"),
         FailureCode::Timeout => (StatusCode::GATEWAY_TIMEOUT, "timeout"),
+        FailureCode::DeadlineExceeded => (StatusCode::GATEWAY_TIMEOUT, "deadline_exceeded"),
+        FailureCode::Expired => (StatusCode::GATEWAY_TIMEOUT, "expired"),
         FailureCode::Poison => (StatusCode::INTERNAL_SERVER_ERROR, "poison"),
         FailureCode::DamagedData => (StatusCode::INTERNAL_SERVER_ERROR, "damaged_data"),
         FailureCode::Internal => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),

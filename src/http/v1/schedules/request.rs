@@ -12,6 +12,9 @@ use crate::ports::MinInterval;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+/// Fields of a job that make sense for one run only.
+const OF_ONE_RUN: [&str; 5] = ["run_at", "after", "on_failure", "deadline_at", "expires_at"];
+
 /// The body of `POST /v1/schedules`.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Deserialize)]
@@ -62,11 +65,11 @@ impl ScheduleRequest {
         let Self { name, at, every_s, cron, tz, job } = self;
         let timing = PreviewRequest { at, every_s, cron, tz }.check(app, role)?;
         let given = job;
-        if given.get("run_at").is_some_and(|value| !value.is_null()) {
-            return Err(ApiError::value(
-                "job.run_at",
-                "a schedule's job has no 'run_at': the schedule says when it runs",
-            ));
+        let is_given = |name: &&&str| given.get(**name).is_some_and(|value| !value.is_null());
+        if let Some(name) = OF_ONE_RUN.iter().find(is_given) {
+            let reason =
+                format!("a schedule's job has no '{name}': the schedule says when it runs, again and again");
+            return Err(ApiError::value(&format!("job.{name}"), reason));
         }
         let spec = spec::from_json(given.clone(), app, user).map_err(inside_job)?;
         Ok(ValidSchedule { name: name.map(|name| name.0), timing, spec, given })

@@ -2,6 +2,7 @@
 
 use crate::domain::account::Quota;
 use crate::domain::id::UserId;
+use crate::domain::usage::Usage;
 use crate::ports::{NewWork, QuotaRefusal, StoreError, WorkQuota};
 use crate::store::postgres::accounts::quota_room::is_ample;
 use crate::store::postgres::accounts::stored_bytes::with_files;
@@ -22,7 +23,8 @@ pub(crate) enum UnfinishedWork {
 
 impl Act<'_> {
     /// Refuses work beyond the user's quotas of jobs and bytes. Nodes that are near a limit count one after
-    /// the other: the lock is held until the end of the transaction. Accepted work may wait for tokens.
+    /// the other: the lock is held until the end of the transaction. Accepted work may wait for tokens
+    /// and cost.
     pub(crate) async fn admit_work<E>(&mut self, user: UserId, new: NewWork) -> Result<(), E>
     where
         E: From<StoreError> + From<QuotaRefusal>,
@@ -38,6 +40,7 @@ impl Act<'_> {
         }
         quota.stored_bytes = quota.stored_bytes.saturating_add_signed(self.pending_bytes(user));
         quota.quota.tokens_per_day = None;
+        quota.quota.cost_micros_per_day = None;
         quota.admit(new, self.now_ms)?;
         self.shared.quota_rooms.set(user, &quota, new, monotonic_ms);
         Ok(())
@@ -64,9 +67,10 @@ impl Act<'_> {
             Some(limit) => self.unfinished_work(user, work, limit).await?,
             None => 0,
         };
-        let tokens = if quota.tokens_per_day.is_some() { self.tokens_today(user).await? } else { 0 };
+        let is_daily = quota.tokens_per_day.is_some() || quota.cost_micros_per_day.is_some();
+        let usage = if is_daily { self.usage_today(user).await? } else { Usage::default() };
         let bytes = if quota.stored_bytes.is_some() { with_files(&self.session, user).await? } else { 0 };
-        WorkQuota::count(quota, |_| Ok(jobs), || Ok(tokens), || Ok(bytes))
+        WorkQuota::count(quota, |_| Ok(jobs), || Ok(usage), || Ok(bytes))
     }
 
     /// Unfinished work, counted up to `limit`.
@@ -76,6 +80,7 @@ impl Act<'_> {
         work: UnfinishedWork,
         limit: u64,
     ) -> Result<u64, StoreError> {
+        self.insert_jobs().await?;
         if work == UnfinishedWork::JobsAndLines {
             return unfinished_count(&self.session, user, limit).await;
         }
@@ -84,16 +89,16 @@ impl Act<'_> {
         self.session.one(sql, &[&sql_user(user), &sql_number(limit)]).await?.number(0)
     }
 
-    /// Tokens of today, with those that this transaction has booked.
-    async fn tokens_today(&mut self, user: UserId) -> Result<u64, StoreError> {
+    /// Tokens and cost of today, with those that this transaction has booked.
+    async fn usage_today(&mut self, user: UserId) -> Result<Usage, StoreError> {
         let today = WorkQuota::day(self.now_ms);
-        let sql = format!(
-            "SELECT {} FROM usage_daily WHERE user_id = $1 AND day = $2",
-            usage_columns::sum("total_tokens")
-        );
-        let stored = self.session.one(&sql, &[&sql_user(user), &sql_number(today)]).await?.number(0)?;
+        let sql =
+            format!("SELECT {} FROM usage_daily WHERE user_id = $1 AND day = $2", usage_columns::sums());
+        let found = self.session.one(&sql, &[&sql_user(user), &sql_number(today)]).await?;
+        let mut sum = usage_columns::read(&found, 0)?;
         let pending =
             self.usage.iter().filter(|(slot, _)| slot.user == user && !slot.is_hour && slot.at == today);
-        Ok(pending.fold(stored, |sum, (_, (usage, _))| sum.saturating_add(usage.total_tokens)))
+        pending.for_each(|(_, (usage, _))| sum += *usage);
+        Ok(sum)
     }
 }

@@ -41,6 +41,7 @@ fn status_name(status: BatchStatus) -> &'static str {
 fn quota_name(quota: QuotaKind) -> &'static str {
     match quota {
         QuotaKind::TokensPerDay => "tokens_per_day",
+        QuotaKind::CostMicrosPerDay => "cost_micros_per_day",
         QuotaKind::UnfinishedJobs => "unfinished_jobs",
         QuotaKind::StoredBytes => "stored_bytes",
     }

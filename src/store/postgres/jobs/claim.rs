@@ -2,9 +2,9 @@
 
 use crate::domain::job::{JobSpec, JobStatus};
 use crate::ports::{CancelToken, Lease, StoreError};
+use crate::store::postgres::jobs::insert::first_link;
 use crate::store::postgres::jobs::queue::ReadyJob;
 use crate::store::postgres::jobs::row::{ROW, move_row, read_row, tail};
-use crate::store::postgres::jobs::insert::first_link;
 use crate::store::postgres::session::{Columns, document, sql_number};
 use crate::store::postgres::writer::act::Act;
 use crate::store::rows::job::JobRow;
@@ -16,6 +16,7 @@ use tokio_postgres::Row;
 impl Act<'_> {
     /// Leases up to `max` ready jobs.
     pub(crate) async fn claim_jobs(&mut self, max: usize) -> Result<Vec<Lease>, StoreError> {
+        self.insert_jobs().await?;
         self.look_for_due().await?;
         let mut leases = Vec::new();
         while leases.len() < max {
@@ -48,6 +49,9 @@ impl Act<'_> {
         for found in found {
             let read = self.read_claimed(&found).await;
             let Some((row, spec, tail)) = self.readable(read, &found, 7).await? else { continue };
+            if self.hold_overdue(&row).await? {
+                continue;
+            }
             if let Some(claimed) = by_id.get(&row.id()) {
                 self.effects.metrics.claim(self.now_ms.saturating_sub(claimed.since_ms));
                 served.push(*claimed);

@@ -3,7 +3,7 @@
 
 use crate::domain::event::{FailureCode, Record};
 use crate::domain::id::JobId;
-use crate::domain::job::JobOutcome;
+use crate::domain::job::{JobOutcome, JobStatus};
 use crate::domain::webhook::WebhookSubject;
 use crate::ports::{Fence, LeaseError, StoreError};
 use crate::store::postgres::jobs::row::{move_row, tail};
@@ -50,6 +50,7 @@ impl Act<'_> {
         let found = found.ok_or(LeaseError::Fenced { job })?;
         let mut row = JobRow::clone(&leased.row);
         row.job.cancel_requested = found.is_cancelled;
+        row.has_dependents = found.has_dependents;
         row.accept = found.accept;
         Ok(row)
     }
@@ -61,13 +62,14 @@ impl Act<'_> {
         }
         let ids: Vec<String> = jobs.iter().map(ToString::to_string).collect();
         // All nodes lock in this order.
-        let sql = "SELECT id, epoch, cancel_requested, accept FROM jobs WHERE id = ANY($1) \
+        let sql = "SELECT id, epoch, cancel_requested, accept, has_dependents FROM jobs WHERE id = ANY($1) \
                    AND lease_node IS NOT DISTINCT FROM $2 AND status IS NOT DISTINCT FROM 'running' ORDER BY id FOR NO KEY UPDATE";
         for found in self.session.rows(sql, &[&ids, &self.node]).await? {
             let confirmed = ConfirmedLease {
                 epoch: found.number(1)?,
                 is_cancelled: found.column(2)?,
                 accept: found.number(3)?,
+                has_dependents: found.column(4)?,
             };
             self.confirmed.insert(found.parsed(0)?, confirmed);
         }
@@ -87,6 +89,7 @@ impl Act<'_> {
         self.append_event(row.id(), tail, ending.event.clone())?;
         self.book(row).await?;
         row.queue_place = QueuePlace::Out;
+        self.forget_predecessors(row).await?;
         row.close(ending, tail, self.now_ms);
         move_row(row, ending.status())?;
         self.effects.metrics.end(row, &ending.event);
@@ -95,6 +98,9 @@ impl Act<'_> {
         self.count_answer(row, ending).await?;
         self.announce_event(row.id(), tail.seq);
         self.admit_next(row).await?;
+        if row.has_dependents {
+            self.release_dependents(row.id(), row.job.status == JobStatus::Succeeded).await?;
+        }
         if let Some(url) = row.job.webhook_url.clone() {
             self.report(row.job.user, WebhookSubject::Job(row.id()), &url).await?;
         }
@@ -121,7 +127,7 @@ impl Act<'_> {
         let documents: Vec<String> = rows.iter().map(document).collect::<Result<_, _>>()?;
         let sql = "UPDATE jobs SET accept = u.accept, status = u.status, place = 'out', fair = u.fair, due_ms = u.due_ms, \
                    epoch = u.epoch, lease_node = NULL, cancel_requested = u.cancelled, finished_at_ms = u.finished_at_ms, \
-                   row = u.row::json, ready_since_ms = NULL, output = coalesce(u.output::json, jobs.output) \
+                   row = u.row::json, ready_since_ms = NULL, ends_at_ms = NULL, output = coalesce(u.output::json, jobs.output) \
                    FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::boolean[], \
                      $8::bigint[], $9::text[], $10::text[]) \
                    AS u(id, accept, status, fair, due_ms, epoch, cancelled, finished_at_ms, row, output) WHERE jobs.id = u.id";
@@ -156,6 +162,8 @@ impl Act<'_> {
         content: &str,
     ) -> Result<(), StoreError> {
         self.flush().await?;
+        // Nobody has asked the database.
+        row.has_dependents = true;
         let mut tail = tail(&self.session, row.id()).await?;
         let output_text = match self.answer_text(row).await {
             Err(StoreError::Corrupt(reason)) => {

@@ -28,6 +28,7 @@ pub(crate) mod cancel;
 pub(crate) mod chain;
 pub(crate) mod claim;
 pub(crate) mod completions;
+pub(crate) mod conditions;
 pub(crate) mod delete;
 pub(crate) mod finish;
 pub(crate) mod idempotency;
@@ -46,8 +47,9 @@ pub(crate) mod unfinished;
 impl Store for PostgresStore {
     fn submit(&self, jobs: Vec<NewJob>) -> Ticket<Vec<Job>, SubmitError> {
         let bytes = jobs.iter().map(|job| spec_bytes(&job.spec)).sum();
-        let has_conversation = jobs.iter().any(|job| job.spec.conversation_id.is_some());
-        let scope = if has_conversation { WriteScope::Any } else { WriteScope::Alone };
+        let is_of_others =
+            |job: &NewJob| job.spec.conversation_id.is_some() || !job.spec.conditions.after.is_empty();
+        let scope = if jobs.iter().any(is_of_others) { WriteScope::Any } else { WriteScope::Alone };
         self.offer(WriteOptions::weighing(bytes).scoped(scope), async move |act: &mut Act<'_>| {
             act.submit_jobs(&jobs).await
         })
@@ -145,6 +147,19 @@ impl Store for PostgresStore {
 
     fn cancel(&self, user: UserId, job: JobId) -> Ticket<Option<Job>> {
         self.offer(WriteOptions::default(), async move |act: &mut Act<'_>| act.cancel_job(user, job).await)
+    }
+
+    fn end_due(&self) -> Ticket<bool> {
+        let now_ms = self.shared.now_ms();
+        match self.read(async |session: &SqlSession<'_>| conditions::next_end_ms(session).await) {
+            Ok(Some(at_ms)) if at_ms == 0 || (at_ms <= now_ms && self.is_clock_trusted()) => {
+                let until_ms = if self.is_clock_trusted() { now_ms } else { 0 };
+                self.push(WriteOptions::default(), async move |act: &mut Act<'_>| {
+                    act.end_due_job(until_ms).await
+                })
+            }
+            due => Ticket::resolved(due.map(|_| false)),
+        }
     }
 
     fn probe(&self) -> Ticket<()> {

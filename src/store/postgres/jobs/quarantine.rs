@@ -24,7 +24,7 @@ impl Act<'_> {
         }
     }
 
-    /// Takes an unfinished job out of the queue and of its conversation.
+    /// Takes an unfinished job out of the queue and of its conversation; others do not wait for it.
     async fn quarantine(&mut self, job: JobId, reason: &str) -> Result<(), StoreError> {
         tracing::error!(%job, reason, "stored job cannot be read; it is set aside");
         let sql = "UPDATE jobs SET status = 'unreadable', place = 'out', lease_node = NULL WHERE id = $1 \
@@ -36,6 +36,7 @@ impl Act<'_> {
             // The next one may be unreadable as well.
             Box::pin(self.admit_first(found.user(0)?, &conversation)).await?;
         }
+        Box::pin(self.release_dependents(job, false)).await?;
         self.fail_lost_line(job).await
     }
 }

@@ -61,8 +61,12 @@ impl Act<'_> {
         self.append_event(row.id(), &mut tail, Event::Status { status, attempt, reason })?;
         row.job.last_event_id = tail.seq;
         move_row(row, JobStatus::Queued)?;
+        self.apply_conditions(row).await?;
         self.enqueue(row).await?;
         self.put_row(row).await?;
+        if let Some(at_ms) = row.ends_at_ms() {
+            self.put_end(row.id(), Some(at_ms)).await?;
+        }
         self.announce_event(row.id(), tail.seq);
         Ok(())
     }

@@ -27,6 +27,7 @@ impl Act<'_> {
             return Err(SubmitError::NoConversation);
         }
         self.refuse_second_answers(jobs).await?;
+        self.check_predecessors(jobs).await?;
         let count = u64::try_from(jobs.len()).unwrap_or(u64::MAX);
         self.check_queue_limit(count, |limit| SubmitError::QueueFull { limit }).await?;
         if !self.has_room_for_conversations(jobs).await? {
@@ -46,7 +47,6 @@ impl Act<'_> {
             let bytes = u64::try_from(spec_bytes(&job.spec)).unwrap_or(u64::MAX);
             *new = NewWork { jobs: new.jobs.saturating_add(1), bytes: new.bytes.saturating_add(bytes) };
         }
-        self.insert_jobs().await?;
         for (user, new) in work {
             self.admit_work::<SubmitError>(user, new).await?;
         }
@@ -96,6 +96,7 @@ impl Act<'_> {
         let (id, user) = (job.id, job.user);
         let mut row = JobRow::new(job, 0);
         row.job.last_event_id = 1;
+        self.apply_conditions(&mut row).await?;
         self.place_job(&mut row, spec).await?;
         self.keep_images(user, id.into(), &spec.input).await?;
         self.note_answers(id, spec).await?;

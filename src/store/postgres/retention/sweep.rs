@@ -59,6 +59,7 @@ impl Act<'_> {
     /// Removes some of what is due. Returns whether more is due.
     pub(crate) async fn sweep(&mut self, sweep: &RetentionSweep) -> Result<bool, StoreError> {
         swept("checkpoints", self.make_due_checkpoint().await)?;
+        swept("jobs that wait for others", self.release_forgotten_dependents().await)?;
         let lines = swept("removed batches", self.sweep_removed_batches(SWEEP_ROWS).await)?;
         let turns = swept("removed conversations", self.sweep_removed_conversations(SWEEP_TURNS).await)?;
         let mut has_more = lines > 0 || turns >= SWEEP_TURNS;

@@ -9,7 +9,8 @@ use crate::store::rows::transfer::text_row::TextRow;
 
 /// Columns that are not compared with what a document says: the document itself, where columns are the truth
 /// of a part, and what may say more than is there.
-const NOT_COMPARED: &[&str] = &["row", "spec", "bytes", "has_images", "due_ms"];
+const NOT_COMPARED: &[&str] =
+    &["row", "spec", "bytes", "has_images", "due_ms", "has_dependents", "ends_at_ms"];
 
 /// Queries that return what contradicts other rows: a table, the key of a row, and a reason.
 const CONTRADICTIONS: &[&str] = &[

@@ -88,6 +88,7 @@ pub(crate) struct ConfirmedLease {
     pub(crate) epoch: u64,
     pub(crate) is_cancelled: bool,
     pub(crate) accept: u64,
+    pub(crate) has_dependents: bool,
 }
 
 /// Where usage is added: a user's day, or hour, and a model. Ordered, so that transactions lock rows in the

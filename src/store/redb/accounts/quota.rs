@@ -2,6 +2,7 @@
 
 use crate::domain::account::Quota;
 use crate::domain::id::UserId;
+use crate::domain::usage::Usage;
 use crate::ports::{StoreError, WorkQuota};
 use crate::store::redb::accounts::usage::lines;
 use crate::store::redb::batches::read::unstarted_lines;
@@ -41,11 +42,12 @@ impl Transaction<'_> {
             }
             account => account?.map(|account| account.quota).unwrap_or_default(),
         };
-        let tokens_today = || {
+        let usage_today = || {
             let today = WorkQuota::day(self.now_ms);
-            let booked = lines(&self.tables.usage, user, today, today)?;
-            Ok(booked.iter().fold(0, |sum: u64, (_, row)| sum.saturating_add(row.usage.total_tokens)))
+            let mut sum = Usage::default();
+            lines(&self.tables.usage, user, today, today)?.iter().for_each(|(_, row)| sum += row.usage);
+            Ok(sum)
         };
-        WorkQuota::count(quota, unfinished_jobs, tokens_today, || self.stored_bytes_with_files(user))
+        WorkQuota::count(quota, unfinished_jobs, usage_today, || self.stored_bytes_with_files(user))
     }
 }

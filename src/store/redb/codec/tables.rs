@@ -11,8 +11,8 @@ use crate::store::redb::codec::keys::conversations::{AddedBytes, TurnBytes};
 use crate::store::redb::codec::keys::deliveries::{DeliveryBytes, DeliveryOwnerBytes, DeliveryTimeBytes};
 use crate::store::redb::codec::keys::jobs::{
     AnsweredApprovalBytes, BackgroundJobBytes, CheckpointBytes, DelayedBytes, EndedBytes, FairBytes,
-    IdempotencyBytes, IdempotencyExpiryBytes, JobBytes, JobOwnerBytes, LogBytes, OwnedCompletionBytes,
-    ReadyBytes, ReadyEntryBytes, UserReadyBytes,
+    IdempotencyBytes, IdempotencyExpiryBytes, JobBytes, JobDependentBytes, JobEndBytes, JobOwnerBytes,
+    LogBytes, OwnedCompletionBytes, ReadyBytes, ReadyEntryBytes, UserReadyBytes,
 };
 use crate::store::redb::codec::keys::projects::{ProjectBytes, ProjectOwnerBytes};
 use crate::store::redb::codec::keys::schedules::{ScheduleBytes, ScheduleDueBytes, ScheduleOwnerBytes};
@@ -152,6 +152,11 @@ tables! {
     ready_by_user READY_BY_USER: &'static UserReadyBytes => &'static ReadyEntryBytes;
     /// Jobs that wait for their time.
     delayed DELAYED: &'static DelayedBytes => &'static JobBytes;
+    /// Jobs that wait for the end of others, by these.
+    job_dependents JOB_DEPENDENTS: &'static JobDependentBytes => ();
+    /// Jobs that end at a time, or after one that has failed, by the time of the next look:
+    /// [`crate::store::redb::jobs::conditions`].
+    job_ends JOB_ENDS: &'static JobEndBytes => ();
     /// Leased jobs: the only ones that recovery reads.
     running RUNNING: &'static JobBytes => ();
     /// Unfinished jobs of a conversation in order of acceptance.

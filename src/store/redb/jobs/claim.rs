@@ -16,6 +16,7 @@ impl Transaction<'_> {
         while leases.len() < max {
             let Some(ReadyEntry { job, since_ms }) = self.take_ready()? else { break };
             match self.prepare(job) {
+                Ok((row, ..)) if self.hold_overdue(&row)? => {}
                 Ok(ready) => {
                     self.effects.metrics.claim(self.now_ms.saturating_sub(since_ms));
                     leases.push(self.lease_out(ready)?);

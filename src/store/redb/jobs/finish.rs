@@ -2,7 +2,7 @@
 //! webhook in one transaction (P4).
 
 use crate::domain::event::{FailureCode, Record};
-use crate::domain::job::{JobOutcome, JobSpec};
+use crate::domain::job::{JobOutcome, JobSpec, JobStatus};
 use crate::domain::webhook::WebhookSubject;
 use crate::ports::{Fence, LeaseError, StoreError};
 use crate::store::redb::codec::keys::conversations::TurnKey;
@@ -52,6 +52,7 @@ impl Transaction<'_> {
             return Err(StoreError::Corrupt("an ending without a terminal event".to_owned()));
         }
         self.leave_queues(row)?;
+        self.forget_conditions(row)?;
         self.tables.append_event(row.id(), tail, &ending.event)?;
         self.book(row)?;
         row.close(ending, tail, self.now_ms);
@@ -65,6 +66,7 @@ impl Transaction<'_> {
         }
         self.count_answer(row, ending)?;
         self.notify_event(row.id(), tail.seq);
+        self.release_dependents(row.id(), row.job.status == JobStatus::Succeeded)?;
         if let Some(url) = row.job.webhook_url.clone() {
             self.report(row.job.user, WebhookSubject::Job(row.id()), &url)?;
         }

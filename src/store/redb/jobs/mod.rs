@@ -35,6 +35,7 @@ pub(crate) mod cancel;
 pub(crate) mod chain;
 pub(crate) mod claim;
 pub(crate) mod completions;
+pub(crate) mod conditions;
 pub(crate) mod delete;
 pub(crate) mod finish;
 pub(crate) mod idempotency;
@@ -152,6 +153,16 @@ impl Store for RedbStore {
 
     fn cancel(&self, user: UserId, job: JobId) -> Ticket<Option<Job>> {
         self.offer(WriteOptions::of(job), move |transaction| transaction.cancel_job(user, job))
+    }
+
+    fn end_due(&self) -> Ticket<bool> {
+        let now_ms = self.shared.clock.now_ms();
+        match self.read(conditions::next_end_ms) {
+            Ok(Some(at_ms)) if at_ms == 0 || (at_ms <= now_ms && self.is_clock_trusted()) => {
+                self.push(WriteOptions::default(), conditions::end_due_jobs)
+            }
+            due => Ticket::resolved(due.map(|_| false)),
+        }
     }
 
     fn probe(&self) -> Ticket<()> {

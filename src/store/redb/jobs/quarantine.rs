@@ -22,9 +22,10 @@ impl Transaction<'_> {
         self.count_lost(job)
     }
 
-    /// The job no longer counts as unfinished, and its batch counts a failed line.
+    /// The job no longer counts as unfinished, its batch counts a failed line, and others do not wait for it.
     pub(crate) fn count_lost(&mut self, job: JobId) -> Result<(), StoreError> {
         self.counters.unfinished = self.counters.unfinished.saturating_sub(1);
+        self.release_dependents(job, false)?;
         match self.fail_lost_line(job) {
             Err(StoreError::Corrupt(reason)) => {
                 tracing::error!(%job, reason, "batch of the job cannot be read");

@@ -64,6 +64,7 @@ impl Transaction<'_> {
         self.tables.append_event(row.id(), &mut tail, &Event::Status { status, attempt, reason })?;
         row.job.last_event_id = tail.seq;
         self.move_row(row, JobStatus::Queued)?;
+        self.apply_conditions(row)?;
         self.enqueue(row)?;
         self.put_row(row)?;
         self.notify_event(row.id(), tail.seq);

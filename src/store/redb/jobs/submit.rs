@@ -23,6 +23,7 @@ impl Transaction<'_> {
             return Err(SubmitError::NoConversation);
         }
         self.refuse_second_answers(jobs)?;
+        self.check_predecessors(jobs)?;
         let count = u64::try_from(jobs.len()).unwrap_or(u64::MAX);
         self.check_queue_limit(count, |limit| SubmitError::QueueFull { limit })?;
         if !self.has_room_for_conversations(jobs.iter().map(|job| (job.user, &job.spec)))? {
@@ -71,6 +72,7 @@ impl Transaction<'_> {
         self.list_completion(user, id, spec)?;
         let accept = self.count_accepted();
         let mut row = JobRow::new(job, accept);
+        self.apply_conditions(&mut row)?;
         self.enqueue(&mut row)?;
         self.enter_conversation(&row, spec, message_pair)?;
         let key = JobOwnerKey { user, status: JobStatus::Queued, accept };

@@ -6,23 +6,23 @@ use crate::ports::StoreError;
 use crate::store::redb::codec::keys::conversations::TurnKey;
 use crate::store::redb::codec::keys::jobs::{
     AnsweredApprovalBytes, BackgroundJobKey, DelayedKey, EndedKey, FairKey, IdempotencyExpiryKey,
-    IdempotencyRef, JobOwnerKey, LogKey, OwnedCompletionKey, ReadyEntry, ReadyKey, answered_approval_key,
-    checkpoint_key,
+    IdempotencyRef, JobDependentBytes, JobDependentKey, JobEndKey, JobOwnerKey, LogKey, OwnedCompletionKey,
+    ReadyEntry, ReadyKey, answered_approval_key, checkpoint_key,
 };
 use crate::store::redb::codec::keys::schedules::{ScheduleDueKey, ScheduleOwnerKey};
 use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{
-    ANSWERED_APPROVALS, COMPLETIONS_OWNED, DELIVERIES, ENDED, IDEMPOTENCY, JOBS, LOG, LOG_CHECKPOINTS,
-    OUTPUTS, READY, SCHEDULED_REQUESTS, SCHEDULES, SPECS, Tables, counters,
+    ANSWERED_APPROVALS, COMPLETIONS_OWNED, DELIVERIES, ENDED, IDEMPOTENCY, JOB_DEPENDENTS, JOBS, LOG,
+    LOG_CHECKPOINTS, OUTPUTS, READY, SCHEDULED_REQUESTS, SCHEDULES, SPECS, Tables, counters,
 };
 use crate::store::redb::codec::values;
 use crate::store::redb::retention::sweep::STAGES;
 use crate::store::redb::transfer::{EachRow, RedbRow, document, scan, stored};
 use crate::store::rows::job::{JobRow, QueuePlace};
 use crate::store::rows::transfer::jobs::{
-    NO_STAGE, TransferAnswer, TransferCheckpoint, TransferCounters, TransferDelivery, TransferJob,
-    TransferKey, TransferRecord, TransferSchedule,
+    NO_STAGE, TransferAnswer, TransferCheckpoint, TransferCounters, TransferDelivery, TransferDependent,
+    TransferJob, TransferKey, TransferRecord, TransferSchedule,
 };
 
 impl RedbRow for TransferCounters {
@@ -109,6 +109,9 @@ impl TransferJob {
             let run_at_ms = row.due_ms().unwrap_or_default();
             tables.delayed.insert(&DelayedKey { run_at_ms, accept: row.accept }.encode(), &key)?;
         }
+        if let Some(at_ms) = row.ends_at_ms() {
+            tables.job_ends.insert(&JobEndKey { at_ms, job }.encode(), ())?;
+        }
         let Some(ready) = ready_key(row) else { return Ok(()) };
         let since_ms = self.ready_since_ms.unwrap_or(row.job.created_at_ms);
         tables.ready.insert(&ready.encode(), &ReadyEntry { job, since_ms }.encode())?;
@@ -148,6 +151,21 @@ impl RedbRow for TransferAnswer {
     fn put(self, tables: &mut Tables<'_>) -> Result<(), StoreError> {
         let key = answered_approval_key(self.job, self.place);
         tables.answered_approvals.insert(&key, &self.answering.to_bytes())?;
+        Ok(())
+    }
+}
+
+impl RedbRow for TransferDependent {
+    fn each(reading: &ReadTransaction, each: &mut EachRow<'_, Self>) -> Result<(), StoreError> {
+        scan(JOB_DEPENDENTS, reading, |key: &JobDependentBytes, ()| {
+            let JobDependentKey { predecessor, dependent } = JobDependentKey::decode(key);
+            each(Self { predecessor, dependent })
+        })
+    }
+
+    fn put(self, tables: &mut Tables<'_>) -> Result<(), StoreError> {
+        let key = JobDependentKey { predecessor: self.predecessor, dependent: self.dependent };
+        tables.job_dependents.insert(&key.encode(), ())?;
         Ok(())
     }
 }

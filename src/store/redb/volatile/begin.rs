@@ -18,6 +18,7 @@ fn needs_log_only(spec: &JobSpec) -> bool {
         && spec.run_at_ms.is_none()
         && spec.handed_approvals.is_none()
         && spec.origin.is_client()
+        && spec.conditions.is_default()
         && !spec.tools.offers_any()
         && !Message::have_images(&spec.input)
 }

@@ -308,6 +308,7 @@ mod tests {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let bounds = StoreLimits {
             queue_jobs: 1,
+            job_dependents: 1,
             crashes: 1,
             history_bytes: 1,
             idempotency_ms: 1,

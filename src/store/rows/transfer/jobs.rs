@@ -87,6 +87,8 @@ impl TransferRow for TransferJob {
         "row",
         "spec",
         "output",
+        "has_dependents",
+        "ends_at_ms",
     ];
     const KEY: usize = 1;
 
@@ -118,10 +120,13 @@ impl TransferRow for TransferJob {
             .number(stage)
             .json(row)?
             .document(&self.spec);
-        match &self.output {
-            Some(output) => columns.json(output),
-            None => Ok(columns.optional(None::<String>)),
-        }
+        let columns = match &self.output {
+            Some(output) => columns.json(output)?,
+            None => columns.optional(None::<String>),
+        };
+        // An unfinished job may have dependents.
+        let is_unfinished = !job.status.is_terminal();
+        Ok(columns.flag(is_unfinished).optional_number(row.ends_at_ms().filter(|_| is_unfinished)))
     }
 
     fn read(row: &TextRow) -> Result<Self, StoreError> {
@@ -256,6 +261,27 @@ impl TransferRow for TransferCheckpoint {
         let mut cells = row.cells();
         cells.skip(1)?;
         cells.document().map(Self)
+    }
+}
+
+/// A job that waits for the end of another.
+pub(crate) struct TransferDependent {
+    pub(crate) predecessor: JobId,
+    pub(crate) dependent: JobId,
+}
+
+impl TransferRow for TransferDependent {
+    const TABLE: &'static str = "job_dependents";
+    const COLUMNS: &'static [&'static str] = &["predecessor", "dependent"];
+    const KEY: usize = 2;
+
+    fn columns(&self) -> Result<TextRow, StoreError> {
+        Ok(TextRow::default().text(self.predecessor).text(self.dependent))
+    }
+
+    fn read(row: &TextRow) -> Result<Self, StoreError> {
+        let mut cells = row.cells();
+        Ok(Self { predecessor: cells.text()?, dependent: cells.text()? })
     }
 }
 

@@ -106,8 +106,8 @@ impl<'a> SubAgent<'a> {
             if self.cancel.is_cancelled() {
                 return Err(self.stopped());
             }
-            if self.environment.context.terms.budget.is_used_up() {
-                return Err("The job's max_total_tokens are used up".to_owned());
+            if let Some(limit) = self.environment.context.terms.budget.used_up() {
+                return Err(format!("The job's {limit} is used up"));
             }
             let may_call = self.iterations.saturating_add(1) < max_iterations && !self.tools.is_empty();
             let (reply, completion) = self.call_model_with_retry(may_call)?;
@@ -201,8 +201,12 @@ impl<'a> SubAgent<'a> {
             let prompt =
                 estimator.messages(&request.messages).saturating_add(estimator.tools(&request.tools));
             let output = estimator.text(&reply.thinking).saturating_add(estimator.text(&reply.text));
-            let price =
-                self.environment.model.model(&request.model).map(|model| model.price).unwrap_or_default();
+            let price = self
+                .environment
+                .model
+                .model(&request.model)
+                .and_then(|model| model.price)
+                .unwrap_or_default();
             Usage::new(prompt, output.saturating_add(arguments)).priced(price)
         };
         let Some(usage) = reply.spent.or_else(|| has_output.then(estimate)) else { return };

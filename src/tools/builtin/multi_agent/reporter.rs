@@ -3,7 +3,7 @@
 use crate::domain::event::{AgentAction, AgentStep};
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
-use crate::ports::{Journal, ProgressReporter, TokenBudget, ToolOutcome};
+use crate::ports::{Journal, ModelBudget, ProgressReporter, ToolOutcome};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
@@ -61,12 +61,12 @@ fn cut(text: &str) -> String {
 /// Collects the results of an agent's tool calls.
 pub(super) struct ResultCollector<'a> {
     report: &'a dyn ProgressReporter,
-    budget: &'a TokenBudget,
+    budget: &'a ModelBudget,
     results: Mutex<BTreeMap<String, String>>,
 }
 
 impl<'a> ResultCollector<'a> {
-    pub(super) fn new(report: &'a dyn ProgressReporter, budget: &'a TokenBudget) -> Self {
+    pub(super) fn new(report: &'a dyn ProgressReporter, budget: &'a ModelBudget) -> Self {
         Self { report, budget, results: Mutex::default() }
     }
 

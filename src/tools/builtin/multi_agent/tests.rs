@@ -5,8 +5,8 @@ use crate::domain::event::{AgentAction, FinishReason};
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::ports::{
-    CancelReason, CancelToken, Chunk, ChunkSink, Completion, Model, ModelError, ModelInfo, ModelParameters,
-    ModelRequest, TokenBudget,
+    CancelReason, CancelToken, Chunk, ChunkSink, Completion, Model, ModelBudget, ModelError, ModelInfo,
+    ModelParameters, ModelRequest,
 };
 use crate::tools::ToolOptions;
 use crate::tools::testing::filled;
@@ -108,7 +108,7 @@ fn fixture_with(
 }
 
 fn job_context() -> ToolContext {
-    let budget = TokenBudget::default();
+    let budget = ModelBudget::default();
     let terms = ModelParameters { model: "m".into(), temperature: Some(0.5), max_tokens: Some(99), budget };
     ToolContext { terms, id_ref: "call_1".into(), ..context(ToolChoice::All(true)) }
 }
@@ -345,7 +345,7 @@ fn p8_agents_stop_at_the_token_limit_of_their_job() {
         fixture_with(SubAgentOptions { max_concurrency: 1, ..SubAgentOptions::default() }, |_, _| {
             ScriptedReply::Text("fine")
         });
-    let terms = ModelParameters { budget: TokenBudget::new(Some(20)), ..job_context().terms };
+    let terms = ModelParameters { budget: ModelBudget::new(Some(20), None), ..job_context().terms };
     let context = ToolContext { terms, ..job_context() };
     let reported = fixture.run_in(&context, json!([task("a", "x"), task("b", "x"), task("c", "x")])).unwrap();
     assert_eq!(

@@ -1,10 +1,12 @@
 //! From the JSON of a request to a `JobSpec`: type, range and default of every field (DESIGN §3). Later
 //! code relies on it.
 
+mod conditions;
 pub(crate) mod input;
 
-use crate::domain::id::{ConversationId, ProjectId, UserId};
+use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
 use crate::domain::job::{ApprovalMode, JobOrigin, JobSpec, OnDisconnect, Priority};
+use crate::domain::job_conditions::OnFailure;
 use crate::domain::message::Message;
 use crate::domain::model_settings::ModelSettings;
 use crate::domain::nearest::hint;
@@ -17,6 +19,7 @@ use crate::http::request::values::{MaxTokens, Temperature, UnixMillis, WholeNumb
 use crate::http::request::{project, typed};
 use crate::http::v1::webhook_url::check_address;
 use crate::ports::ToolScope;
+use conditions::ConditionsRequest;
 use input::InputRequest;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -47,6 +50,11 @@ pub(crate) struct JobRequest {
     pub(crate) metadata: Option<BTreeMap<String, String>>,
     pub(crate) webhook_url: Option<WebhookUrl>,
     pub(crate) approval: Option<ApprovalMode>,
+    pub(crate) after: Option<Vec<JobId>>,
+    pub(crate) on_failure: Option<OnFailure>,
+    pub(crate) deadline_at: Option<UnixMillis>,
+    pub(crate) expires_at: Option<UnixMillis>,
+    pub(crate) max_cost_micros: Option<WholeNumber<1, { u64::MAX }>>,
 }
 
 /// All tools, none, or those with these names and in these groups. Left out: the default set.
@@ -94,8 +102,18 @@ impl JobRequest {
         let max_attempts = up_to("max_attempts", self.max_attempts, u64::from(limits.job_attempts))?;
         let model = model(self.model, app)?;
         check_sight(&model, &input, app)?;
+        let conditions = ConditionsRequest {
+            after: self.after.unwrap_or_default(),
+            on_failure: self.on_failure,
+            deadline_ms: self.deadline_at.map(|at| at.0),
+            expires_at_ms: self.expires_at.map(|at| at.0),
+            run_at_ms: self.run_at.map(|at| at.0),
+            max_cost_micros: self.max_cost_micros.map(|most| most.0),
+        };
+        let conditions = conditions.check(&input, (&model, app))?;
         Ok(JobSpec {
             model,
+            conditions,
             project_id: own_project(self.project_id, app, user)?,
             conversation_id: self.conversation_id,
             temperature: self.temperature.map(|temperature| temperature.0),

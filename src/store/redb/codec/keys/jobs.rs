@@ -117,6 +117,30 @@ key! {
     }
 }
 
+key! {
+    /// A job that waits for the end of another.
+    JobDependentKey, JobDependentBytes = 32 {
+        predecessor: JobId,
+        dependent: JobId,
+    }
+}
+
+impl JobDependentKey {
+    /// The first and the last key that the dependents of a job can have.
+    pub(crate) fn ends(predecessor: JobId) -> (JobDependentBytes, JobDependentBytes) {
+        let key = |bits| Self { predecessor, dependent: JobId::from_bits(bits) }.encode();
+        (key(u128::MIN), key(u128::MAX))
+    }
+}
+
+key! {
+    /// When the store looks whether a job has to end.
+    JobEndKey, JobEndBytes = 24 {
+        at_ms: u64,
+        job: JobId,
+    }
+}
+
 /// A job in its user's list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct JobOwnerKey {
