@@ -50,6 +50,7 @@ mod logs;
 mod long_results;
 mod maintenance;
 mod mcp;
+mod mcp_server;
 mod messages;
 mod metrics;
 mod model_failures;

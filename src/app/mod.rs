@@ -55,6 +55,7 @@ pub use socket_activation::SocketActivationError;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 pub use tools::{local_tools, sandbox_options};
 use watchdog::Watchdog;
@@ -100,7 +101,23 @@ impl App {
 
     /// Serves until SIGTERM or SIGINT, then stops in order: no new clients, workers drained, streams ended,
     /// last commit. A second signal ends the process at once, which is safe for the store.
-    pub fn run(mut self) {
+    pub fn run(self) {
+        self.run_until(std::future::pending::<()>());
+    }
+
+    /// The same, and stops when `work`, which runs on a thread of its own, has ended, too.
+    pub fn run_beside(self, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        let (end, ended) = oneshot::channel::<()>();
+        let thread = std::thread::Builder::new().name("mcp-stdio".to_owned()).spawn(move || {
+            work();
+            drop(end);
+        });
+        drop(thread?); // after a signal nobody waits for it
+        self.run_until(ended);
+        Ok(())
+    }
+
+    fn run_until(mut self, ended: impl Future) {
         // Nothing can fail from here on, so a claimed job is not cut off.
         self.pool.begin();
         service_manager::notify_ready(&format!("serving {}", self.bound));
@@ -111,7 +128,7 @@ impl App {
         });
         let _free_memory = FreeMemoryReleaser::start()
             .inspect_err(|error| tracing::warn!(%error, "cannot start the thread that returns free memory"));
-        self.signals.wait(&self.runtime);
+        self.signals.wait(&self.runtime, ended);
         tracing::info!(timeout = ?self.drain, "stopping; running jobs may reach a step boundary");
         if let Some(watchdog) = watchdog {
             watchdog.end();

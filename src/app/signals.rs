@@ -42,10 +42,10 @@ impl StopSignals {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// Blocks until a signal arrives.
-    pub(super) fn wait(&mut self, runtime: &Runtime) {
+    /// Blocks until a signal arrives, or until `ended` resolves.
+    pub(super) fn wait(&mut self, runtime: &Runtime, ended: impl Future) {
         let (terminate, interrupt) = (Box::pin(self.terminate.recv()), Box::pin(self.interrupt.recv()));
-        match runtime.block_on(select(terminate, interrupt)) {
+        match runtime.block_on(select(select(terminate, interrupt), Box::pin(ended))) {
             Either::Left(_) | Either::Right(_) => {}
         }
     }

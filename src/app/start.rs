@@ -423,6 +423,7 @@ fn http_dependencies(
         allowed_hosts: config.allowed_hosts.clone(),
         allowed_origins: config.allowed_origins.clone(),
         has_console: config.console,
+        has_mcp_server: config.mcp_server.enabled,
     }
 }
 

@@ -243,6 +243,12 @@ impl GlobalOptions {
         }
     }
 
+    /// The server that an option or the environment names; `None`: that of the configuration.
+    pub(super) fn named_server(&self) -> Result<Option<ApiClient>, CliError> {
+        let is_named = self.token.is_some() || self.server.is_some();
+        is_named.then(|| self.client()).transpose()
+    }
+
     /// The server of a client command.
     pub(super) fn client(&self) -> Result<ApiClient, CliError> {
         ApiClient::new(&self.server_address()?, self.token.as_ref())

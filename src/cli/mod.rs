@@ -33,6 +33,7 @@ use clap::FromArgMatches;
 use command_line::{Cli, Command, GlobalOptions};
 use error::CliError;
 use jobs::{approval, ask, chat, list};
+use mcp::ModelKeyUse;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -115,7 +116,12 @@ impl Command {
                 doctor::doctor(common.load(Vec::new()), || common.load_keyless(), args, terminal)
             }
             Self::Mcp(command) => {
-                mcp::mcp(command, &common.sources(Vec::new()), || common.load_keyless(), terminal)
+                let load = |keys| match keys {
+                    ModelKeyUse::None => common.load_keyless(),
+                    ModelKeyUse::Models => common.load(Vec::new()),
+                };
+                let named = || common.named_server();
+                mcp::mcp(command, &common.sources(Vec::new()), (load, named), terminal)
             }
             Self::Config(command) => {
                 let load = |is_keyless| {

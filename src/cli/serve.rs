@@ -91,7 +91,8 @@ fn print_report(report: &SandboxReport, is_json: bool, terminal: &Terminal) {
     terminal.info(&format!("  sandbox    {usable} ({python}, JavaScript)\n  layers     optional: {layers}"));
 }
 
-fn explain(error: &AppError) -> CliError {
+/// The error of a server that did not start, with advice.
+pub(super) fn explain(error: &AppError) -> CliError {
     let hint = match error {
         AppError::DataDir { .. } => "name a directory that you may write to: --data-dir DIR",
         AppError::Listen { .. } => "another program may listen there; choose another: --listen 127.0.0.1:0",

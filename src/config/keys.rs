@@ -1,6 +1,6 @@
 //! All keys of the configuration with types and defaults. The module that reads a section owns its keys.
 
-use super::options::{FileOptions, LogOptions, MetricsOptions};
+use super::options::{FileOptions, LogOptions, McpEndpointOptions, MetricsOptions};
 use crate::audit::AuditOptions;
 use crate::domain::account::{AuthMode, Registration};
 use crate::domain::limits::Limits;
@@ -68,6 +68,8 @@ pub struct ConfigKeys {
     pub channels: MessageChannels,
     /// MCP servers, by name.
     pub mcp_servers: BTreeMap<String, McpServerOptions>,
+    /// The MCP server of this program.
+    pub mcp_server: McpEndpointOptions,
     /// Webhooks.
     pub webhooks: WebhookOptions,
     /// The operator's JavaScript tools; none by default. Relative to the configuration file.
@@ -120,6 +122,7 @@ impl Default for ConfigKeys {
             sub_agent: SubAgentOptions::default(),
             channels: MessageChannels::default(),
             mcp_servers: BTreeMap::new(),
+            mcp_server: McpEndpointOptions::default(),
             webhooks: WebhookOptions::default(),
             tools_dir: None,
             tools: ToolsSectionOptions::default(),

@@ -1,4 +1,4 @@
-//! Sections that no other module owns: `files:`, `metrics:` and `log:`.
+//! Sections that no other module owns: `files:`, `mcp_server:`, `metrics:` and `log:`.
 
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +48,20 @@ pub enum LogFormat {
 pub struct FileOptions {
     /// Whether tools may use names that begin with a dot.
     pub show_hidden: bool,
+}
+
+/// The MCP server of this program: `/mcp` and `nanoclaw mcp serve`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct McpEndpointOptions {
+    /// Whether `/mcp` is served.
+    pub enabled: bool,
+}
+
+impl Default for McpEndpointOptions {
+    fn default() -> Self {
+        Self { enabled: true }
+    }
 }
 
 /// Access to `/metrics`.

@@ -59,6 +59,14 @@ impl Config {
         self.keys.store.new_store = new_store;
         self
     }
+
+    /// Listens elsewhere, for a server that only its own process uses.
+    #[must_use]
+    pub fn with_listen(mut self, listen: Listen) -> Self {
+        self.keys.listen = listen.to_string();
+        self.listen = listen;
+        self
+    }
 }
 
 impl Serialize for Config {

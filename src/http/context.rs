@@ -5,12 +5,13 @@ use super::auth::AuthState;
 use super::blocking::blocking;
 use super::dependencies::AppDependencies;
 use super::error::ApiError;
+use super::mcp::McpSessions;
 use super::middleware::access_log::LogThrottle;
 use super::middleware::host_origin::HostOriginGuard;
 use super::readiness::ReadinessCache;
 use super::result_file_tasks::ResultFileTasks;
-use super::searches::SearchThreads;
 use super::server::shutdown::Shutdown;
+use super::shared_threads::SharedThreads;
 use super::shares::SharedBudget;
 use super::sse::shared_pages::SharedPages;
 use crate::ports::{Store, StoreError};
@@ -20,6 +21,12 @@ use tokio::sync::Semaphore;
 
 /// Tool calls of operators at the same time. Each holds a thread for up to the time of a job.
 pub(crate) const TRIALS: usize = 2;
+
+/// Searches of one client at the same time.
+const SEARCHES: usize = 2;
+
+/// Programs of one MCP client at the same time. Each holds a thread; the sandbox has slots of its own.
+const MCP_PROGRAMS: usize = 8;
 
 /// Requests at the same time that are passed on to providers. Each holds a thread.
 pub(crate) const FORWARDS: usize = 16;
@@ -41,7 +48,11 @@ pub(crate) struct ServerContext {
     /// Connections by address.
     pub(crate) connections: Arc<SharedBudget>,
     /// Threads for searches in projects.
-    pub(crate) searches: Arc<SearchThreads>,
+    pub(crate) searches: Arc<SharedThreads>,
+    /// Threads for programs that MCP clients run.
+    pub(crate) mcp_programs: Arc<SharedThreads>,
+    /// Sessions of MCP clients.
+    pub(crate) mcp_sessions: Arc<McpSessions>,
     /// One permit: backups run one at a time.
     pub(crate) backups: Arc<Semaphore>,
     /// One permit: scrapes of `/metrics` run one at a time.
@@ -81,7 +92,9 @@ impl ServerContext {
             bodies,
             requests,
             connections,
-            searches: Arc::default(),
+            searches: SharedThreads::new("searches", SEARCHES),
+            mcp_programs: SharedThreads::new("programs", MCP_PROGRAMS),
+            mcp_sessions: Arc::default(),
             backups,
             scrapes,
             result_files: ResultFileTasks::default(),

@@ -86,6 +86,8 @@ pub struct AppDependencies {
     pub allowed_origins: Vec<String>,
     /// Whether `GET /` is the console.
     pub has_console: bool,
+    /// Whether `/mcp` is served.
+    pub has_mcp_server: bool,
 }
 
 /// Authentication.

@@ -5,7 +5,7 @@ use super::context::ServerContext;
 use super::request::body::RequestBody;
 use super::request::context::RequestContext;
 use super::response::HandlerResult;
-use super::{api, console, health, metrics, openapi, v1};
+use super::{api, console, health, mcp, metrics, openapi, v1};
 use hyper::Method;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -150,6 +150,10 @@ routes! {
     GET "/v1/nodes" Admin [] => async v1::nodes::list;
     GET "/v1/usage" User ["from", "to", "conversation_id", "group_by"] => async v1::usage::usage;
     GET "/v1/backup" Admin [] => async v1::backup::backup;
+
+    // What a message needs beyond `read` is checked with the message.
+    POST "/mcp" Read [] => body mcp::post;
+    DELETE "/mcp" Read [] => sync mcp::delete;
 
     GET "/api/auth/mode" Optional [] => plain api::auth::session::mode;
     POST "/api/auth/login" Public [] => body api::auth::session::login;

@@ -106,8 +106,9 @@ pub use stored_completions::{CompletionPage, CompletionQuery, StoredCompletions}
 pub use stored_files::{StoredFileError, StoredFilePage, StoredFileQuery, StoredFiles};
 pub use ticket::Ticket;
 pub use tool::{
-    ApprovedCalls, FullResult, Journal, ModelParameters, ProgressReporter, Tool, ToolContext, ToolError,
-    ToolInfo, ToolOffer, ToolOutcome, ToolScope, ToolSource, Toolbox, Unavailability, UnexecutedReason,
+    ApprovedCalls, FullResult, Journal, McpOffer, ModelParameters, ProgressReporter, Tool, ToolContext,
+    ToolError, ToolInfo, ToolOffer, ToolOutcome, ToolScope, ToolSource, Toolbox, Unavailability,
+    UnexecutedReason,
 };
 pub use users::{
     AccountChange, AccountError, AccountPage, InvitePage, NewAccount, NewInvite, NewToken, PendingInvite,

@@ -193,6 +193,10 @@ pub trait Tool: Send + Sync {
     fn offer(&self) -> ToolOffer {
         ToolOffer::Default
     }
+    /// How MCP clients of this server are offered it; `None`: they are not.
+    fn mcp_offer(&self) -> Option<McpOffer> {
+        None
+    }
     /// The side effects that a call may have.
     fn traits(&self) -> ToolTraits;
     /// The side effects of one call, which may be fewer than [`Tool::traits`].
@@ -269,6 +273,17 @@ pub trait ToolSource: Send + Sync {
     fn tools(&self) -> Vec<Arc<dyn Tool>>;
 }
 
+/// How MCP clients of this server are offered a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct McpOffer {
+    /// Its name there.
+    pub name: &'static str,
+    /// A short title for people.
+    pub title: &'static str,
+    /// What it does for a client that has no job.
+    pub description: &'static str,
+}
+
 /// Public description of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolInfo {
@@ -284,6 +299,8 @@ pub struct ToolInfo {
     pub group: Option<ToolGroup>,
     /// Whether a job that names no tools is offered it.
     pub is_default: bool,
+    /// How MCP clients are offered it; `None`: they are not.
+    pub mcp: Option<McpOffer>,
     /// Why it cannot be used at present.
     pub unavailable: Option<String>,
 }

@@ -47,6 +47,30 @@ const RETRYABLE: &[u16] = &[408, 429, 502, 503, 504];
 /// Time without data on a stream; event streams send a heartbeat every 15 seconds.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The MCP server's path, and the header that names a session.
+const MCP_PATH: &str = "/mcp";
+const MCP_SESSION: &str = "mcp-session-id";
+
+/// A reply of the MCP server.
+pub(crate) struct McpReply {
+    pub(crate) status: u16,
+    /// The session that it begins.
+    pub(crate) session: Option<String>,
+    /// Whether the body is server-sent events, not JSON.
+    pub(crate) is_stream: bool,
+    pub(crate) body: Box<dyn Read>,
+}
+
+impl McpReply {
+    fn of(response: Response<Body>) -> Self {
+        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let session = header(MCP_SESSION).map(str::to_owned);
+        let is_stream = header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"));
+        let status = response.status().as_u16();
+        Self { status, session, is_stream, body: Box::new(response.into_body().into_reader()) }
+    }
+}
+
 /// Size, if the server sends it, and content.
 pub(crate) type Download = (Option<u64>, Box<dyn Read>);
 
@@ -220,6 +244,23 @@ impl ApiClient {
         let body = response.into_body();
         let bytes = body.content_length();
         Ok(Some((bytes, Box::new(body.into_reader()))))
+    }
+
+    /// Posts a message to the MCP server and opens the reply, which may begin late: a tool runs until then.
+    pub(crate) fn mcp_message(&self, message: &str, session: Option<&str>) -> Result<McpReply, String> {
+        let request = self.agent.post(self.url(MCP_PATH)).content_type("application/json");
+        let request = request.header("accept", "application/json, text/event-stream");
+        let request = match session {
+            Some(session) => request.header(MCP_SESSION, session),
+            None => request,
+        };
+        let response = request.config().timeout_recv_response(None).build().send(message);
+        response.map(McpReply::of).map_err(|error| describe(&error))
+    }
+
+    /// Ends a session of the MCP server. A server that is gone has none.
+    pub(crate) fn end_mcp_session(&self, session: &str) {
+        drop(self.agent.delete(self.url(MCP_PATH)).header(MCP_SESSION, session).call());
     }
 
     fn url(&self, path: &str) -> String {

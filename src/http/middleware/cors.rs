@@ -5,10 +5,10 @@ use hyper::header::{self, HeaderValue};
 
 /// Request headers that such a page may send.
 const MAY_SEND: &str = "anthropic-beta, anthropic-dangerous-direct-browser-access, anthropic-version, authorization, content-type, \
-     idempotency-key, if-match, if-none-match, last-event-id, nanoclaw-priority, nanoclaw-project, nanoclaw-strictness, nanoclaw-tools, \
+     idempotency-key, if-match, if-none-match, last-event-id, mcp-protocol-version, mcp-session-id, nanoclaw-priority, nanoclaw-project, nanoclaw-strictness, nanoclaw-tools, \
      x-api-key, x-filename, x-request-id";
 /// Response headers that it may read.
-const MAY_READ: &str = "x-job-id, request-id, x-request-id, idempotency-replayed, location, retry-after, ratelimit, ratelimit-policy, content-disposition, etag";
+const MAY_READ: &str = "x-job-id, mcp-session-id, request-id, x-request-id, idempotency-replayed, location, retry-after, ratelimit, ratelimit-policy, content-disposition, etag";
 /// How long a browser may cache a preflight, seconds.
 const KEPT_S: &str = "600";
 

@@ -342,5 +342,6 @@ pub(crate) fn app(store: &Arc<MemoryStore>) -> AppDependencies {
         allowed_hosts: Vec::new(),
         allowed_origins: Vec::new(),
         has_console: true,
+        has_mcp_server: true,
     }
 }

@@ -22,10 +22,15 @@ pub(crate) fn key(headers: &HeaderMap) -> Result<Option<KeyDigest>, ApiError> {
         Some(rest) => rest.strip_suffix('"').ok_or_else(|| wrong("its quotation mark is not closed"))?,
         None => text,
     };
-    if bare.is_empty() || bare.len() > KEY_CHARS {
+    of_text(bare).map(Some)
+}
+
+/// The key of this text.
+pub(crate) fn of_text(text: &str) -> Result<KeyDigest, ApiError> {
+    if text.is_empty() || text.len() > KEY_CHARS {
         return Err(wrong("it must have 1 to 255 characters"));
     }
-    Ok(Some(KeyDigest(Sha256::digest(bare).into())))
+    Ok(KeyDigest(Sha256::digest(text).into()))
 }
 
 /// Refuses a key on a route that does not remember keys.

@@ -15,6 +15,6 @@ pub(crate) mod status;
 pub(crate) mod tools;
 pub(crate) mod usage;
 pub(crate) mod usage_groups;
-mod wait;
+pub(crate) mod wait;
 pub(crate) mod webhook_url;
 pub(crate) mod webhooks;

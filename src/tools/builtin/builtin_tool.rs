@@ -3,7 +3,7 @@
 
 use super::names;
 use crate::domain::tool::{Aliases, FileAccess, ToolDefinition, ToolGroup, ToolReach, ToolSpec, ToolTraits};
-use crate::ports::{Tool, ToolContext, ToolError, ToolOffer, ToolScope, Unavailability};
+use crate::ports::{McpOffer, Tool, ToolContext, ToolError, ToolOffer, ToolScope, Unavailability};
 use crate::tools::code::{self, CodeRunner};
 use nanoclaw_sandbox::{Language, Level};
 use serde::de::DeserializeOwned;
@@ -30,6 +30,8 @@ pub(super) struct BuiltinTool {
     pub(super) own_timeout: Duration,
     /// [`Tool::offer`].
     pub(super) offer: ToolOffer,
+    /// [`Tool::mcp_offer`].
+    pub(super) mcp_offer: Option<McpOffer>,
     /// [`Tool::definition_in`].
     pub(super) definition_in: Box<JobDefinitionFunction>,
     /// [`Tool::unavailability`].
@@ -47,6 +49,7 @@ impl BuiltinTool {
             move |arguments: &Map<String, Value>, context: &ToolContext| run(typed(arguments)?, context);
         Self {
             offer: names::offer(&spec.name),
+            mcp_offer: None,
             spec,
             traits,
             traits_of: None,
@@ -107,6 +110,10 @@ impl Tool for BuiltinTool {
 
     fn offer(&self) -> ToolOffer {
         self.offer
+    }
+
+    fn mcp_offer(&self) -> Option<McpOffer> {
+        self.mcp_offer
     }
 
     fn aliases(&self) -> Aliases {

@@ -2,11 +2,18 @@
 
 use super::builtin_tool::{BuiltinTool, spec};
 use crate::domain::tool::{ToolSpec, ToolTraits};
-use crate::ports::{Tool, ToolContext};
+use crate::ports::{McpOffer, Tool, ToolContext};
 use crate::tools::code::{self, CodeArguments};
 use crate::tools::registry::ToolDeps;
 use nanoclaw_sandbox::{Language, Level};
 use std::sync::Arc;
+
+const MCP_OFFER: McpOffer = McpOffer {
+    name: "run_javascript",
+    title: "Run JavaScript",
+    description: "Run a JavaScript program in a sandbox (QuickJS: no browser, no Node modules, no network, no files). Returns what \
+                  it prints with console.log. Nothing is kept between calls.",
+};
 
 pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
     let runner = Arc::clone(&deps.code);
@@ -16,7 +23,8 @@ pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
     };
     // A program has no files.
     let tool = BuiltinTool::new(definition(&Level::FOR_CODE), ToolTraits::READ, run);
-    Box::new(tool.of_code(&deps.code, Language::JavaScript, definition))
+    let tool = tool.of_code(&deps.code, Language::JavaScript, definition);
+    Box::new(BuiltinTool { mcp_offer: Some(MCP_OFFER), ..tool })
 }
 
 fn definition(levels: &[Level]) -> ToolSpec {

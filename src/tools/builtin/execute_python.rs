@@ -2,12 +2,19 @@
 
 use super::builtin_tool::{BuiltinTool, spec};
 use crate::domain::tool::{FileAccess, ToolSpec, ToolTraits};
-use crate::ports::{Tool, ToolContext};
+use crate::ports::{McpOffer, Tool, ToolContext};
 use crate::tools::code::{self, CodeArguments};
 use crate::tools::registry::ToolDeps;
 use nanoclaw_sandbox::{Language, Level};
 use serde_json::{Map, Value};
 use std::sync::Arc;
+
+const MCP_OFFER: McpOffer = McpOffer {
+    name: "run_python",
+    title: "Run Python",
+    description: "Run a Python program in a sandbox without network and return what it prints: use print(). No variables are kept \
+                  between calls. With strictness 'lenient' it runs in the directory of the project, whose files stay.",
+};
 
 pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
     let runner = Arc::clone(&deps.code);
@@ -26,7 +33,7 @@ pub(super) fn register(deps: &ToolDeps) -> Box<dyn Tool> {
     };
     let tool = BuiltinTool::new(definition(&Level::FOR_CODE), traits, run);
     let tool = tool.of_code(&deps.code, Language::Python, definition);
-    Box::new(BuiltinTool { traits_of: Some(Box::new(traits_of)), ..tool })
+    Box::new(BuiltinTool { traits_of: Some(Box::new(traits_of)), mcp_offer: Some(MCP_OFFER), ..tool })
 }
 
 fn definition(levels: &[Level]) -> ToolSpec {

@@ -142,6 +142,7 @@ impl Toolbox for Executor {
             needs_approval: self.options.approval.covers(&tool.spec.name, Some(tool)),
             group: tool.group,
             is_default: tool.offer == ToolOffer::Default,
+            mcp: tool.tool.mcp_offer(),
             unavailable: tool.tool.unavailability(&scope).map(|why| why.reason().to_owned()),
         };
         self.catalogue.current().tools().iter().map(info).collect()

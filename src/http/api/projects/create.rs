@@ -2,7 +2,7 @@
 
 use super::access::{ProjectRequest, blocking};
 use super::quota;
-use super::view::{ProjectResponse, view};
+use super::view::view;
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::{Project, ProjectName};
 use crate::domain::workspace::Workspace;
@@ -27,23 +27,26 @@ pub(crate) async fn create(
         name.ok_or_else(|| ApiError::value("name", "'name' is missing: what the project is called"))?;
     let description = description.map(|text| text.0).unwrap_or_default();
     let user = request.user;
-    let made = blocking(context, move |app| make(app, user, name, description)).await?;
-    Ok(envelope::data(made))
+    let made = blocking(context, move |app| {
+        let project = make(app, user, name, description)?;
+        view(app, project)
+    });
+    Ok(envelope::data(made.await?))
 }
 
-fn make(
+/// Makes an empty project. Blocking.
+pub(crate) fn make(
     app: &Arc<AppDependencies>,
     user: UserId,
     name: ProjectName,
     description: String,
-) -> Result<ProjectResponse, ApiError> {
+) -> Result<Project, ApiError> {
     // The store would refuse it later, after a directory was made in vain.
     if app.projects.all_projects(user)?.iter().any(|other| other.name == name) {
         return Err(crate::ports::ProjectError::NameTaken.into());
     }
     let project = Project { description, ..draft(app, user, name) };
-    let reserved = ReservedProject::new(app, project)?;
-    view(app, reserved.publish(|project| project)?)
+    ReservedProject::new(app, project)?.publish(|project| project)
 }
 
 /// A new project, not stored yet. Its directory has its name.

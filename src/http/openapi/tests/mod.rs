@@ -5,6 +5,7 @@ mod api;
 mod bodies;
 mod files;
 mod items;
+mod mcp;
 mod openai;
 mod openai_conversations;
 mod operation;
@@ -97,6 +98,7 @@ fn drawn() -> Value {
     files::draw(&mut drawing);
     anthropic::draw(&mut drawing);
     api::draw(&mut drawing, &app);
+    mcp::draw(&mut drawing);
     drawing.shape::<ErrorResponse<'_>>();
     drawing.shape::<ApiErrorResponse>();
     drawing.shape::<AnthropicErrorResponse<'_>>();

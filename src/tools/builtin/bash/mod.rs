@@ -19,7 +19,7 @@ use super::builtin_tool::{spec, typed};
 use super::names;
 use crate::domain::tool::{Aliases, Strictness, ToolGroup, ToolSpec, ToolTraits};
 use crate::domain::workspace_path::path_below;
-use crate::ports::{Tool, ToolContext, ToolError, ToolScope, Unavailability, WorkspaceFiles};
+use crate::ports::{McpOffer, Tool, ToolContext, ToolError, ToolScope, Unavailability, WorkspaceFiles};
 use crate::tools::code::{self, CodeRunner};
 use crate::tools::registry::ToolDeps;
 use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus};
@@ -81,6 +81,15 @@ impl Tool for Bash {
 
     fn group(&self) -> Option<ToolGroup> {
         names::group("bash")
+    }
+
+    fn mcp_offer(&self) -> Option<McpOffer> {
+        Some(McpOffer {
+            name: "run_shell",
+            title: "Run a shell command",
+            description: "Run a bash command line in a sandbox, in the directory of the project, where alone it may write and whose \
+                          files stay. Returns its output and exit code. No input, no network; background processes end with it.",
+        })
     }
 
     /// Commands count as lenient for the operator. A job may run them unless it is strict.

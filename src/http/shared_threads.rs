@@ -1,5 +1,5 @@
-//! Searches of project files and conversations run on a few threads of their own, which users share: a search
-//! reads and compares for seconds, and other requests need the threads that may block.
+//! Threads for long work of one kind, which users share: a search or a program takes seconds, and other
+//! requests need the threads that may block.
 
 use super::error::ApiError;
 use super::shares::ShareOwner;
@@ -8,75 +8,72 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// Searches of one client at the same time. The reserve of the others is one more.
-const SEARCHES: usize = 2;
-/// Searches of one client that wait.
+/// Pieces of work of one client that wait.
 const WAITING: usize = 64;
 
 /// The threads, and who waits for them.
 #[derive(Debug)]
-pub(crate) struct SearchThreads {
+pub(crate) struct SharedThreads {
+    /// The name of the work in errors: `searches`.
+    work: &'static str,
     share: FairShare,
-    state: Mutex<SearchState>,
+    state: Mutex<SharedThreadsState>,
 }
 
 #[derive(Debug, Default)]
-struct SearchState {
+struct SharedThreadsState {
     running: Holdings<Option<ShareOwner>>,
     /// In order of arrival.
-    waiting: VecDeque<(Option<ShareOwner>, oneshot::Sender<SearchPlace>)>,
+    waiting: VecDeque<(Option<ShareOwner>, oneshot::Sender<ThreadPlace>)>,
 }
 
-/// The right to run one search; the next one begins when it is dropped.
+/// The right to run one piece of work; the next one begins when it is dropped.
 #[derive(Debug)]
-struct SearchPlace {
-    threads: Arc<SearchThreads>,
+struct ThreadPlace {
+    threads: Arc<SharedThreads>,
     owner: Option<ShareOwner>,
 }
 
-impl Default for SearchThreads {
-    fn default() -> Self {
-        Self { share: FairShare::of(SEARCHES), state: Mutex::default() }
+impl SharedThreads {
+    /// Threads for so many pieces of work of one client at the same time. The reserve of the others is beside
+    /// them.
+    pub(crate) fn new(work: &'static str, regular: usize) -> Arc<Self> {
+        Arc::new(Self { work, share: FairShare::of(regular), state: Mutex::default() })
     }
-}
 
-impl SearchThreads {
-    /// Runs a search when it is the client's turn. It continues when the caller is dropped.
-    pub(crate) async fn run<T, F>(
-        self: &Arc<Self>,
-        owner: Option<ShareOwner>,
-        search: F,
-    ) -> Result<T, ApiError>
+    /// Runs `act` when it is the client's turn. It continues when the caller is dropped.
+    pub(crate) async fn run<T, F>(self: &Arc<Self>, owner: Option<ShareOwner>, act: F) -> Result<T, ApiError>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
         let place = self.enter(owner)?.await.map_err(|_| ApiError::Internal)?;
-        let (sender, found) = oneshot::channel();
+        let (sender, done) = oneshot::channel();
         let span = tracing::Span::current();
         let work = move || {
-            let found = span.in_scope(search);
+            let result = span.in_scope(act);
             drop(place);
             // The client may have left.
-            drop(sender.send(found));
+            drop(sender.send(result));
         };
-        std::thread::Builder::new().name("search".to_owned()).spawn(work).map_err(|error| {
-            tracing::warn!(%error, "cannot start a thread for a search");
+        std::thread::Builder::new().name(self.work.to_owned()).spawn(work).map_err(|error| {
+            tracing::warn!(%error, work = self.work, "cannot start a thread");
             ApiError::Internal
         })?;
         // A panic drops the sender.
-        found.await.map_err(|_| ApiError::Internal)
+        done.await.map_err(|_| ApiError::Internal)
     }
 
     fn enter(
         self: &Arc<Self>,
         owner: Option<ShareOwner>,
-    ) -> Result<oneshot::Receiver<SearchPlace>, ApiError> {
+    ) -> Result<oneshot::Receiver<ThreadPlace>, ApiError> {
         let (sender, turn) = oneshot::channel();
         let mut state = self.lock();
         state.waiting.retain(|(_, waiter)| !waiter.is_closed());
         if state.waiting.iter().filter(|(other, _)| *other == owner).count() >= WAITING {
-            let message = format!("{WAITING} searches of yours wait already; try again when some have ended");
+            let work = self.work;
+            let message = format!("{WAITING} {work} of yours wait already; try again when some have ended");
             return Err(ApiError::TooMany { message, retry_after_s: 1 });
         }
         state.waiting.push_back((owner, sender));
@@ -85,24 +82,24 @@ impl SearchThreads {
         Ok(turn)
     }
 
-    /// Gives free places to those who wait: the client with the fewest searches first.
+    /// Gives free places to those who wait: the client with the fewest first.
     fn start_next(self: &Arc<Self>) {
         loop {
             // The lock is released at once: a waiter that has left drops its place, which takes it again.
             let next = self.lock().next(self.share);
             let Some((owner, waiter)) = next else { break };
-            drop(waiter.send(SearchPlace { threads: Arc::clone(self), owner }));
+            drop(waiter.send(ThreadPlace { threads: Arc::clone(self), owner }));
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, SearchState> {
+    fn lock(&self) -> MutexGuard<'_, SharedThreadsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl SearchState {
-    /// Takes the next waiter and counts its search as running.
-    fn next(&mut self, share: FairShare) -> Option<(Option<ShareOwner>, oneshot::Sender<SearchPlace>)> {
+impl SharedThreadsState {
+    /// Takes the next waiter and counts its work as running.
+    fn next(&mut self, share: FairShare) -> Option<(Option<ShareOwner>, oneshot::Sender<ThreadPlace>)> {
         self.waiting.retain(|(_, waiter)| !waiter.is_closed());
         let at = self.running.next(share, self.waiting.iter().map(|(owner, _)| *owner))?;
         let (owner, waiter) = self.waiting.remove(at)?;
@@ -111,7 +108,7 @@ impl SearchState {
     }
 }
 
-impl Drop for SearchPlace {
+impl Drop for ThreadPlace {
     fn drop(&mut self) {
         self.threads.lock().running.give_back(self.owner, 1);
         self.threads.start_next();
@@ -125,6 +122,7 @@ mod tests {
     use crate::http::blocking::blocking;
     use std::sync::OnceLock;
 
+    const SEARCHES: usize = 2;
     const EVE: Option<ShareOwner> = Some(ShareOwner::User(UserId(1)));
     const BOB: Option<ShareOwner> = Some(ShareOwner::User(UserId(2)));
 
@@ -134,7 +132,7 @@ mod tests {
     }
 
     /// A search that waits for the gate.
-    async fn gated(threads: Arc<SearchThreads>, gate: Arc<OnceLock<()>>, number: usize) -> usize {
+    async fn gated(threads: Arc<SharedThreads>, gate: Arc<OnceLock<()>>, number: usize) -> usize {
         let search = move || {
             gate.wait();
             number
@@ -144,7 +142,7 @@ mod tests {
 
     #[test]
     fn sixty_searches_of_one_user_delay_neither_reads_nor_searches_of_another() {
-        let (gate, threads) = (Arc::new(OnceLock::new()), Arc::new(SearchThreads::default()));
+        let (gate, threads) = (Arc::new(OnceLock::new()), SharedThreads::new("searches", SEARCHES));
         runtime().block_on(async {
             let search = |number| tokio::spawn(gated(Arc::clone(&threads), Arc::clone(&gate), number));
             let searches: Vec<_> = (0..60).map(search).collect();
@@ -165,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_number_of_waiting_searches_of_a_user_is_bounded() {
-        let threads = Arc::new(SearchThreads::default());
+        let threads = SharedThreads::new("searches", SEARCHES);
         let turns: Vec<_> = (0..SEARCHES + WAITING).map(|_| threads.enter(EVE).unwrap()).collect();
         assert!(matches!(threads.enter(EVE), Err(ApiError::TooMany { .. })));
         assert!(threads.enter(BOB).is_ok());
@@ -175,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_search_that_panics_frees_its_thread() {
-        let threads = Arc::new(SearchThreads::default());
+        let threads = SharedThreads::new("searches", SEARCHES);
         runtime().block_on(async {
             for _ in 0..4 {
                 let lost = threads.run(EVE, || -> u8 { panic!("it falls over") }).await;

@@ -1,0 +1,121 @@
+//! Messages, sessions and headers of `/mcp`.
+
+use super::{McpClient, VERSION, initialize, request};
+use crate::support::Server;
+use serde_json::{Value, json};
+
+#[test]
+fn a_client_gets_a_session_and_learns_what_the_server_has() {
+    let server = Server::start();
+    let client = McpClient::unopened(&server, None);
+    for (asked, given) in [("2025-06-18", "2025-06-18"), (VERSION, VERSION), ("1999-01-01", VERSION)] {
+        let reply = client.send(&initialize(asked));
+        let session = reply.header("mcp-session-id").expect("a session").to_owned();
+        assert!(session.len() >= 32 && session.bytes().all(|byte| byte.is_ascii_graphic()), "{session}");
+        let result = &reply.json()["result"];
+        assert_eq!(result["protocolVersion"], given, "{result}");
+        assert_eq!(result["capabilities"], json!({"tools": {}, "resources": {}}));
+        assert_eq!(result["serverInfo"]["name"], "nanoclaw");
+        assert!(result["instructions"].as_str().is_some_and(|text| text.contains("submit_job")));
+    }
+    let client = McpClient::open(&server);
+    assert_eq!(client.result("ping", &json!({})), json!({}));
+    let unknown = client.error("prompts/list", &json!({}));
+    assert_eq!(unknown["code"], -32_601, "{unknown}");
+}
+
+#[test]
+fn bodies_that_are_no_message_are_refused() {
+    let server = Server::start_with("limits: {body_bytes: 4096}\n");
+    let client = McpClient::open(&server);
+    let send = |body: &str| {
+        let reply = server.request(("POST", "/mcp"), &client.headers(), body);
+        (reply.status, reply.json()["error"]["code"].clone())
+    };
+    let batch = json!([request(1, "ping", &json!({})), request(2, "ping", &json!({}))]).to_string();
+    for (body, code) in [
+        ("{", -32_700),
+        (batch.as_str(), -32_600),
+        (r#"{"id":1,"method":"ping"}"#, -32_600),
+        (r#"{"jsonrpc":"2.0","id":true,"method":"ping"}"#, -32_600),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}"#, -32_600),
+    ] {
+        assert_eq!(send(body), (400, json!(code)), "{body}");
+    }
+    let large = request(1, "ping", &json!({"pad": "x".repeat(5_000)})).to_string();
+    assert_eq!(send(&large), (413, json!("body_too_large")));
+    let form = [("content-type", "text/plain")];
+    let reply = server.request(("POST", "/mcp"), &form, &request(1, "ping", &json!({})).to_string());
+    assert_eq!(reply.status, 415, "{}", reply.body);
+    let refused = client.error("tools/call", &json!({"arguments": {}}));
+    assert_eq!((&refused["code"], &refused["data"]["param"]), (&json!(-32_602), &json!("name")), "{refused}");
+    assert_eq!(client.error("tools/call", &json!({"name": "nothing"}))["code"], -32_602);
+}
+
+#[test]
+fn an_unknown_or_ended_session_is_a_404() {
+    let server = Server::start();
+    let mut client = McpClient::open(&server);
+    let ping = request(1, "ping", &json!({}));
+    assert_eq!(server.request(("DELETE", "/mcp"), &client.headers(), "").status, 204);
+    assert_eq!(client.send(&ping).status, 404, "the session has ended");
+    assert_eq!(server.request(("DELETE", "/mcp"), &client.headers(), "").status, 404);
+    client.session = Some("0".repeat(32));
+    assert_eq!(client.send(&ping).status, 404, "there was no such session");
+    client.session = None;
+    assert_eq!(client.send(&ping).status, 200, "a request needs no session");
+    assert_eq!(server.request(("DELETE", "/mcp"), &client.headers(), "").status, 400);
+}
+
+#[test]
+fn the_headers_of_a_request_are_checked() {
+    let server = Server::start();
+    let ping = request(1, "ping", &json!({})).to_string();
+    let send = |name: &str, value: &str| {
+        let headers = [("content-type", "application/json"), (name, value)];
+        server.request(("POST", "/mcp"), &headers, &ping).status
+    };
+    assert_eq!(send("mcp-protocol-version", "2025-06-18"), 200);
+    assert_eq!(send("mcp-protocol-version", "2099-01-01"), 400);
+    assert_eq!(send("origin", "http://evil.example"), 403);
+    assert_eq!(send("host", "evil.example"), 403);
+    let reply = server.get_with("/mcp", &[("accept", "text/event-stream")]);
+    assert_eq!(
+        (reply.status, reply.header("allow")),
+        (405, Some("POST, DELETE, OPTIONS")),
+        "no stream of its own"
+    );
+}
+
+#[test]
+fn the_mcp_server_can_be_switched_off() {
+    let server = Server::start_with("mcp_server: {enabled: false}\n");
+    let client = McpClient::unopened(&server, None);
+    assert_eq!(client.send(&initialize(VERSION)).status, 404);
+    assert_eq!(server.request(("DELETE", "/mcp"), &client.headers(), "").status, 404);
+}
+
+#[test]
+fn every_tool_has_schemas_and_says_what_it_does() {
+    let server = Server::start();
+    let client = McpClient::open(&server);
+    let list = client.result("tools/list", &json!({}));
+    let names =
+        ["run_shell", "run_javascript", "run_python", "submit_job", "wait_job", "job_events", "cancel_job"];
+    let mut listed = client.tools();
+    let mut expected = names.map(str::to_owned);
+    listed.sort();
+    expected.sort();
+    assert_eq!(listed, expected);
+    for tool in list["tools"].as_array().expect("tools") {
+        let is_text = |name: &str| tool[name].as_str().is_some_and(|text| !text.is_empty());
+        assert!(is_text("title") && is_text("description"), "{tool}");
+        assert!(
+            tool["inputSchema"]["type"] == "object" && tool["outputSchema"]["type"] == "object",
+            "{tool}"
+        );
+        assert!(tool["annotations"]["readOnlyHint"].is_boolean(), "{tool}");
+    }
+    assert_eq!(list["nextCursor"], Value::Null);
+    assert_eq!(client.error("tools/list", &json!({"cursor": "x"}))["code"], -32_602);
+}

@@ -1,0 +1,175 @@
+//! `nanoclaw mcp serve`: messages over stdin and stdout.
+
+use super::{initialize, request};
+use crate::support::{Ran, Server, command};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+/// A running `nanoclaw mcp serve`.
+struct StdioServer {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl StdioServer {
+    fn start(dir: &Path, arguments: &[&str]) -> Self {
+        let mut child = command(&["mcp", "serve", "--data-dir"])
+            .arg(dir.join("data"))
+            .args(arguments)
+            .envs([("NANOCLAW_LIMITS__DISK_FREE_BYTES", "0"), ("NANOCLAW_LIMITS__DISK_FREE_PERCENT", "0")])
+            .current_dir(dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(std::fs::File::options().create(true).append(true).open(dir.join("log")).expect("a log"))
+            .spawn()
+            .expect("starts");
+        let (input, output) = (child.stdin.take(), child.stdout.take().expect("its stdout"));
+        Self { child, input, output: BufReader::new(output) }
+    }
+
+    fn send(&mut self, message: &Value) {
+        let input = self.input.as_mut().expect("stdin is open");
+        writeln!(input, "{message}").expect("sends");
+    }
+
+    /// The next message on stdout.
+    fn next(&mut self) -> Value {
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("reads");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("no message but '{line}': {error}"))
+    }
+
+    fn ask(&mut self, message: &Value) -> Value {
+        self.send(message);
+        self.next()
+    }
+
+    /// Begins a session.
+    fn open(dir: &Path, arguments: &[&str]) -> Self {
+        let mut server = Self::start(dir, arguments);
+        let reply = server.ask(&initialize("2025-11-25"));
+        assert_eq!(reply["result"]["serverInfo"]["name"], "nanoclaw", "{reply}");
+        server.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        server
+    }
+
+    fn call(&mut self, id: u64, tool: &str, arguments: &Value) -> Value {
+        let reply = self.ask(&request(id, "tools/call", &json!({"name": tool, "arguments": arguments})));
+        assert_eq!(reply["id"], id, "{reply}");
+        reply["result"].clone()
+    }
+
+    /// Closes stdin and waits for the end. Stdout must have nothing more.
+    fn close(mut self) -> Option<i32> {
+        drop(self.input.take());
+        let mut rest = String::new();
+        while self.output.read_line(&mut rest).is_ok_and(|read| read > 0) {}
+        assert_eq!(rest, "", "stdout has messages alone");
+        self.child.wait().expect("ends").code()
+    }
+}
+
+impl Drop for StdioServer {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+#[test]
+fn a_fresh_directory_without_a_model_serves_programs_over_stdio() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut server = StdioServer::open(dir.path(), &[]);
+    let result = server.call(1, "run_python", &json!({"code": "print(6 * 7)"}));
+    assert_eq!(result["structuredContent"]["output"], "42\n", "{result}");
+    let result = server.call(2, "run_shell", &json!({"command": "echo kept > f; cat f"}));
+    assert_eq!(result["structuredContent"]["output"], "kept\n", "{result}");
+    assert_eq!(server.close(), Some(0));
+    // The files stay for the next one.
+    let mut server = StdioServer::open(dir.path(), &[]);
+    let result = server.call(1, "run_shell", &json!({"command": "cat f"}));
+    assert_eq!(result["structuredContent"]["output"], "kept\n", "{result}");
+    assert_eq!(server.close(), Some(0));
+    assert!(!dir.path().join("data/mcp.sock").exists() && !dir.path().join("data/control.json").exists());
+}
+
+#[test]
+fn requests_run_at_the_same_time_and_can_be_cancelled_over_stdio() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut server = StdioServer::open(dir.path(), &[]);
+    let slow = json!({"name": "run_shell", "arguments": {"command": "sleep 600", "timeout": 600}});
+    server.send(&request(1, "tools/call", &slow));
+    assert_eq!(server.ask(&request(2, "ping", &json!({})))["id"], 2, "a slow call holds nobody up");
+    server.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}));
+    let quick = json!({
+        "name": "run_shell", "arguments": {"command": "sleep 2"}, "_meta": {"progressToken": "t"},
+    });
+    let progress = server.ask(&request(3, "tools/call", &quick));
+    assert_eq!(progress["params"]["progressToken"], "t", "{progress}");
+    let mut last = progress;
+    while last["id"].is_null() {
+        last = server.next();
+    }
+    assert_eq!((&last["id"], &last["result"]["isError"]), (&json!(3), &json!(false)), "{last}");
+    assert_eq!(server.close(), Some(0), "the cancelled request gets no reply");
+}
+
+#[test]
+fn lines_that_are_no_message_get_an_error_and_the_next_one_is_answered() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut server = StdioServer::open(dir.path(), &[]);
+    for (line, code) in [("{", -32_700), ("[]", -32_600), ("{\"jsonrpc\":\"2.0\",\"id\":1}", -32_600)] {
+        let input = server.input.as_mut().expect("stdin is open");
+        writeln!(input, "{line}").expect("sends");
+        assert_eq!(server.next()["error"]["code"], code, "{line}");
+    }
+    let unknown = server.ask(&request(4, "no/such", &json!({})));
+    assert_eq!((&unknown["id"], &unknown["error"]["code"]), (&json!(4), &json!(-32_601)));
+    assert_eq!(server.close(), Some(0));
+}
+
+#[test]
+fn a_second_process_uses_the_server_of_the_first_one() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut first = StdioServer::open(dir.path(), &[]);
+    let mut second = StdioServer::open(dir.path(), &[]);
+    first.call(1, "run_shell", &json!({"command": "echo shared > f"}));
+    let result = second.call(1, "run_shell", &json!({"command": "cat f"}));
+    assert_eq!(result["structuredContent"]["output"], "shared\n", "{result}");
+    assert_eq!((second.close(), first.close()), (Some(0), Some(0)));
+}
+
+#[test]
+fn a_running_server_is_used_and_survives_its_clients() {
+    let server = Server::start();
+    let mut bridge = StdioServer::open(&server.dir, &[]);
+    let id = bridge.call(1, "submit_job", &json!({"input": "hello"}))["structuredContent"]["id"].clone();
+    assert_eq!(bridge.close(), Some(0));
+    let ended = server.wait(id.as_str().expect("an id"));
+    assert_eq!(ended["status"], "succeeded", "the job is the server's: {ended}");
+    let mut named = StdioServer::open(&server.dir, &["--server", &server.url]);
+    assert_eq!(named.ask(&request(1, "ping", &json!({})))["result"], json!({}));
+    assert_eq!(named.close(), Some(0));
+}
+
+#[test]
+fn a_server_that_is_not_there_or_switched_off_is_an_error_on_stderr() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let run = |arguments: &[&str], config: &str| -> Ran {
+        std::fs::write(dir.path().join("config.yml"), config).expect("written");
+        let mut command = command(&["mcp", "serve", "--data-dir"]);
+        command.arg(dir.path().join("data")).args(arguments).current_dir(dir.path());
+        command.stdin(Stdio::null()).output().expect("runs").into()
+    };
+    let gone = run(&["--server", "http://127.0.0.1:9"], "");
+    assert!(
+        gone.code == 1 && gone.out.is_empty() && gone.err.contains("cannot reach the server"),
+        "{}",
+        gone.err
+    );
+    let off = run(&[], "mcp_server: {enabled: false}\n");
+    assert!(off.code == 78 && off.out.is_empty() && off.err.contains("turned off"), "{}", off.err);
+}
