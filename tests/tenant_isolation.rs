@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-const CONFIG: &str = "auth_mode: multi\nwebhooks: {allow_private_addresses: [127.0.0.1]}\nlimits: {user_requests_per_minute: 0}\n";
+const CONFIG: &str = "auth_mode: multi\nmemory: {enabled: true}\nwebhooks: {allow_private_addresses: [127.0.0.1]}\nlimits: {user_requests_per_minute: 0}\n";
 /// Appears in all of Ann's data; no answer to Bob may contain it.
 const MARK: &str = "only-for-ann";
 
@@ -69,6 +69,8 @@ fn create_everything(ann: &Client<'_>) -> OwnedIds {
     let project =
         ann.json("POST", "/api/projects", &new_project)["data"]["id"].as_str().expect("an id").to_owned();
     ann.json("PUT", &format!("/api/projects/{project}/files/secret.txt"), &json!({"content": MARK}));
+    ann.json("PUT", "/v1/memory", &json!({"content": MARK}));
+    ann.json("PUT", &format!("/v1/memory?project_id={project}"), &json!({"content": MARK}));
     let conversation = ann.json("POST", "/api/conversations", &json!({"title": MARK, "project_id": project}));
     let conversation = conversation["data"]["id"].as_str().expect("an id").to_owned();
     let place = format!("/api/conversations/{conversation}/messages");
@@ -259,6 +261,8 @@ fn views(ann: &Client<'_>, anns: &OwnedIds) -> Vec<StatusAndBody> {
         format!("/api/conversations/{}/messages", id("/api/conversations")),
         format!("/api/projects/{}", id("/api/projects")),
         format!("/api/projects/{}/files/secret.txt", id("/api/projects")),
+        "/v1/memory".to_owned(),
+        format!("/v1/memory?project_id={}", id("/api/projects")),
         "/api/tokens".to_owned(),
         "/api/auth/profile".to_owned(),
     ];
@@ -343,6 +347,12 @@ fn p7_projects_conversation_names_and_keys_are_separate_for_each_user() {
             .to_owned();
         let send = |path: &str, body: &Value| bob.send("POST", path, ("application/json", &body.to_string()));
         [
+            bob.get(&format!("/v1/memory?project_id={project}")),
+            bob.send(
+                "PUT",
+                &format!("/v1/memory?project_id={project}"),
+                ("application/json", &json!({"content": "mine now"}).to_string()),
+            ),
             send("/v1/jobs", &job),
             bob.send("POST", "/v1/batches", ("application/jsonl", &line.to_string())),
             checked(bob.send("POST", "/v1/batches?dry_run=true", ("application/jsonl", &line.to_string()))),

@@ -8,6 +8,7 @@ use crate::languages::python::is_module_name;
 use crate::languages::shell;
 use crate::level::Level;
 use crate::limits::LevelLimits;
+use crate::policy::{PathAccess, PathRule};
 
 /// The options of a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +31,10 @@ pub struct SandboxOptions {
     /// Directories of programs beyond those of the system, such as `/opt/tool`. Commands may read and execute
     /// all that lies in them.
     pub program_dirs: Vec<PathBuf>,
+    /// Directories whose files commands, and lenient Python programs, may read beside their own: absolute
+    /// paths. Commands may execute them as well. The caller sets them.
+    #[serde(skip)]
+    pub read_dirs: Vec<PathBuf>,
     /// Whether lenient programs may reach public addresses. `true` is refused: landlock knows ports but not
     /// addresses, and filters cannot read them, so no current kernel can enforce it.
     pub lenient_network: bool,
@@ -68,6 +73,7 @@ impl Default for SandboxOptions {
             shell_network: false,
             shell_run_own_files: true,
             program_dirs: Vec::new(),
+            read_dirs: Vec::new(),
             lenient_network: false,
             python: None,
             python_zygote_idle_s: 300,
@@ -91,6 +97,12 @@ impl SandboxOptions {
     /// Directories that every command may read: nothing secret may lie below them.
     pub fn readable_dirs(&self) -> Vec<PathBuf> {
         shell::readable_dirs(self)
+    }
+
+    /// The rules of a lenient Python program for [`Self::read_dirs`].
+    pub(crate) fn read_rules(&self, level: Level) -> impl Iterator<Item = PathRule> {
+        let dirs = self.read_dirs.iter().filter(move |dir| level == Level::Lenient && dir.exists());
+        dirs.map(|dir| PathRule { path: dir.clone(), access: PathAccess::ReadTree })
     }
 
     /// The most lenient level that is allowed. Commands count as lenient.

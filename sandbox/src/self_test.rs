@@ -159,7 +159,9 @@ impl SelfTest<'_> {
         }
         let Ok(python) = python.current() else { return Vec::new() };
         let has_extra = !python.extra.of(self.level).is_empty();
-        python.interpreter.files(self.level, Some(self.own_dir), has_extra)
+        let mut files = python.interpreter.files(self.level, Some(self.own_dir), has_extra);
+        files.extend(self.options.read_rules(self.level));
+        files
     }
 
     /// Runs a probe; an error unless the child got to its attempts.

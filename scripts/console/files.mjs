@@ -153,4 +153,24 @@ export const tests = {
     page.watch.check();
     await server.kill();
   },
+
+  async "the memory of runs is read and changed, and no change of a run is lost"({ browser, binary }) {
+    const server = await Server.start(binary, "memory: {enabled: true}\n");
+    const page = await openPage(browser, server);
+    const memory = async () => (await server.call("GET", "/v1/memory")).content;
+    await page.goto(`${server.origin}/#/files`);
+    const write = async (text) => {
+      await page.getByRole("button", { name: "Memory of runs" }).click();
+      await page.getByLabel("What runs keep for later ones").fill(text);
+    };
+    await write("- likes tea\n");
+    await page.getByRole("button", { name: "Save", exact: true }).click();
+    await until("it is saved", async () => (await memory()) === "- likes tea\n");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    await write("- likes coffee\n");
+    await server.call("PUT", "/v1/memory", { content: "- a run was faster\n" });
+    await page.getByRole("button", { name: "Save", exact: true }).click();
+    await page.getByText("the memory has changed since it was read").waitFor();
+    assert.equal(await memory(), "- a run was faster\n");
+  },
 };

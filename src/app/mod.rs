@@ -13,6 +13,7 @@ mod job_directories;
 mod job_services;
 mod job_usages;
 mod mcp;
+mod memories;
 mod plain_process;
 mod process;
 mod project_cleanup;

@@ -364,6 +364,7 @@ fn http_dependencies(
     is_public: bool,
 ) -> AppDependencies {
     let HttpParts { health, addresses, files, audit, keys, metrics, sandbox } = http;
+    let memories = files.tools.memories(config, store);
     let FileParts { workspaces, contents, .. } = files;
     let (session_key, control_key) = keys;
     let status = StatusSources {
@@ -382,6 +383,7 @@ fn http_dependencies(
         completions: Arc::<dyn NodeStore>::clone(store),
         projects: Arc::<dyn NodeStore>::clone(store),
         workspaces,
+        memories,
         files: Arc::<dyn NodeStore>::clone(store),
         contents,
         audit,

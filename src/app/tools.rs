@@ -16,10 +16,11 @@ use crate::ports::{
 };
 use crate::tools::{
     AgentServices, ApprovalRules, BashRules, BatchLimits, CodeRunner, CommandTools, DefaultTools, Executor,
-    ExecutorOptions, JavaScriptTools, MeasuredCode, SharedCode, ToolCacheOptions, ToolDeps, ToolOptions,
-    registered,
+    ExecutorOptions, JavaScriptTools, MeasuredCode, SharedCode, Skills, ToolCacheOptions, ToolDeps,
+    ToolOptions, registered,
 };
 use crate::web::GuardedWeb;
+use crate::workspace::HostDirectory;
 use nanoclaw_sandbox::{FreeSpace, Sandbox, SandboxError, SandboxOptions};
 use std::sync::Arc;
 use system::SystemEntropy;
@@ -75,7 +76,13 @@ pub fn sandbox_options(config: &Config) -> SandboxOptions {
     let data_dir = std::path::absolute(&config.data_dir).unwrap_or_else(|_| config.data_dir.clone());
     let private_files = vec![secret_files::session_key_file(&data_dir)];
     let Limits { disk_free_bytes: bytes, disk_free_percent: percent, .. } = config.limits;
-    SandboxOptions { private_files, kept_free: FreeSpace { bytes, percent }, ..config.code_execution.clone() }
+    SandboxOptions {
+        private_files,
+        // Scripts of skills.
+        read_dirs: config.skills.dir.iter().cloned().collect(),
+        kept_free: FreeSpace { bytes, percent },
+        ..config.code_execution.clone()
+    }
 }
 
 /// The sandbox, with slots for all shares.
@@ -121,6 +128,8 @@ fn executor(config: &Config, dependencies: ExecutorDependencies<'_>) -> Result<A
         results: Arc::<dyn NodeStore>::clone(store),
         files: Arc::<StoreWorkspaceFiles>::clone(files),
         web: Arc::new(GuardedWeb::new(&config.web).map_err(|(_, bad)| AppError::BadWebRange(bad))?),
+        memories: files.memories(config, store),
+        skills: skills(config, files, clock)?,
         agents,
         options: Arc::new(ToolOptions {
             bash,
@@ -152,6 +161,22 @@ fn executor(config: &Config, dependencies: ExecutorDependencies<'_>) -> Result<A
     toolbox.get_or_init(|| Arc::downgrade(&shared_toolbox));
     warn_of_small_windows(config, executor.as_ref());
     Ok(executor)
+}
+
+/// The skills; `None` if the configuration has none.
+fn skills(
+    config: &Config,
+    files: &Arc<StoreWorkspaceFiles>,
+    clock: &Arc<dyn Clock>,
+) -> Result<Option<Arc<Skills>>, AppError> {
+    if !config.skills.are_on() {
+        return Ok(None);
+    }
+    let dir = config.skills.dir.clone().unwrap_or_default();
+    let operator = Arc::new(HostDirectory::new(dir, Arc::clone(clock)));
+    let files = Arc::<StoreWorkspaceFiles>::clone(files);
+    let skills = Skills::start(config.skills.clone(), operator, files, clock).map_err(AppError::Runtime)?;
+    Ok(Some(Arc::new(skills)))
 }
 
 /// The configured default sets. The demo model gets every tool unless the configuration names a set, because

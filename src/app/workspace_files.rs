@@ -2,18 +2,19 @@
 //! hidden names. Hidden paths are refused before the disk is read.
 
 use super::job_usages::JobUsages;
+use super::memories::StoreMemories;
 use super::project_limit::ProjectDirectoryLimit;
 use super::shared_dir::SharedDir;
-use crate::config::Config;
+use crate::config::{Config, MemoryOptions};
 use crate::domain::id::JobId;
 use crate::domain::project::{OWN_NAME, Project};
 use crate::domain::secret_names::is_secret_name;
 use crate::domain::workspace::Workspace;
 use crate::domain::workspace_path::path_below;
 use crate::ports::{
-    Clock, DirectoryListing, FileChange, FileError, FileKind, GlobQuery, NodeStore, Projects, QuotaShare,
-    QuotaSources, RunDirectory, SearchQuery, SearchResults, StorageAllowance, StorageScope, StorageUsage,
-    Store, Users, WorkspaceFiles, WorkspaceFolder, WorkspaceOwner, Workspaces, WrittenFile,
+    Clock, DirectoryListing, FileChange, FileError, FileKind, GlobQuery, Memories, NodeStore, Projects,
+    QuotaShare, QuotaSources, RunDirectory, SearchQuery, SearchResults, StorageAllowance, StorageScope,
+    StorageUsage, Store, Users, WorkspaceFiles, WorkspaceFolder, WorkspaceOwner, Workspaces, WrittenFile,
 };
 use crate::workspace::HostFiles;
 use std::fs::File;
@@ -81,6 +82,13 @@ impl StoreWorkspaceFiles {
     /// What the workspaces of jobs hold.
     pub(super) fn usages(&self) -> &Arc<JobUsages> {
         &self.usages
+    }
+
+    /// The memories; `None` if the configuration has none.
+    pub(super) fn memories(&self, config: &Config, store: &Arc<dyn NodeStore>) -> Option<Arc<dyn Memories>> {
+        let MemoryOptions { enabled, max_bytes } = config.memory;
+        let make = || StoreMemories::new(store, &self.workspaces, self.project_limits, max_bytes);
+        enabled.then(|| -> Arc<dyn Memories> { Arc::new(make()) })
     }
 
     fn project(&self, owner: WorkspaceOwner) -> Result<Option<Project>, FileError> {

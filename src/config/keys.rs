@@ -1,6 +1,6 @@
 //! All keys of the configuration with types and defaults. The module that reads a section owns its keys.
 
-use super::options::{FileOptions, LogOptions, McpEndpointOptions, MetricsOptions};
+use super::options::{FileOptions, LogOptions, McpEndpointOptions, MemoryOptions, MetricsOptions};
 use crate::audit::AuditOptions;
 use crate::domain::account::{AuthMode, Registration};
 use crate::domain::limits::Limits;
@@ -9,8 +9,8 @@ use crate::llm::options::{ModelOptions, Provider};
 use crate::mcp::McpServerOptions;
 use crate::store::options::{RetentionOptions, StoreOptions};
 use crate::tools::{
-    BashOptions, MessageChannels, SubAgentOptions, ToolCacheOptions, ToolsSectionOptions, WeatherOptions,
-    WebSearchOptions,
+    BashOptions, MessageChannels, SkillOptions, SubAgentOptions, ToolCacheOptions, ToolsSectionOptions,
+    WeatherOptions, WebSearchOptions,
 };
 use crate::web::WebOptions;
 use crate::webhooks::options::WebhookOptions;
@@ -76,6 +76,10 @@ pub struct ConfigKeys {
     pub tools_dir: Option<PathBuf>,
     /// The default sets of tools, and commands that are tools.
     pub tools: ToolsSectionOptions,
+    /// Skills.
+    pub skills: SkillOptions,
+    /// Memories.
+    pub memory: MemoryOptions,
     /// Files of projects.
     pub files: FileOptions,
     /// What tools may fetch.
@@ -126,6 +130,8 @@ impl Default for ConfigKeys {
             webhooks: WebhookOptions::default(),
             tools_dir: None,
             tools: ToolsSectionOptions::default(),
+            skills: SkillOptions::default(),
+            memory: MemoryOptions::default(),
             files: FileOptions::default(),
             web: WebOptions::default(),
             web_search: WebSearchOptions::default(),

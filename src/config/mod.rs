@@ -22,7 +22,9 @@ pub use error::{ConfigError, ConfigProblem};
 pub use keys::ConfigKeys;
 pub use layers::ConfigFormat;
 pub use listen::Listen;
-pub use options::{FileOptions, LogFormat, LogLevel, LogOptions, McpEndpointOptions, MetricsOptions};
+pub use options::{
+    FileOptions, LogFormat, LogLevel, LogOptions, McpEndpointOptions, MemoryOptions, MetricsOptions,
+};
 pub use sources::Sources;
 pub use validate::Config;
 

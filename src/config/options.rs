@@ -1,4 +1,4 @@
-//! Sections that no other module owns: `files:`, `mcp_server:`, `metrics:` and `log:`.
+//! Sections that no other module owns: `files:`, `mcp_server:`, `memory:`, `metrics:` and `log:`.
 
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +61,22 @@ pub struct McpEndpointOptions {
 impl Default for McpEndpointOptions {
     fn default() -> Self {
         Self { enabled: true }
+    }
+}
+
+/// What jobs keep for later ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MemoryOptions {
+    /// Whether there are memories.
+    pub enabled: bool,
+    /// Size of the memory of one user or project.
+    pub max_bytes: u64,
+}
+
+impl Default for MemoryOptions {
+    fn default() -> Self {
+        Self { enabled: false, max_bytes: 16 * 1_024 }
     }
 }
 

@@ -7,12 +7,16 @@ use std::path::{Path, PathBuf};
 impl ConfigProblems {
     /// The store has the session key and every user's data; a configuration may have keys of providers.
     pub(super) fn private_paths(&mut self, keys: &ConfigKeys, data_dir: Option<&Path>, file: Option<&Path>) {
-        let open: Vec<PathBuf> = keys.code_execution.readable_dirs().iter().map(|dir| real(dir)).collect();
+        let readable = keys.code_execution.readable_dirs();
+        let open: Vec<PathBuf> = readable.iter().chain(&keys.skills.dir).map(|dir| real(dir)).collect();
         for (at, dir) in keys.code_execution.program_dirs.iter().enumerate() {
             if !dir.is_absolute() || real(dir).parent().is_none() {
                 let key = format!("code_execution.program_dirs[{at}]");
                 self.add(key, dir.display(), "must be an absolute path below the root directory");
             }
+        }
+        if let Some(dir) = keys.skills.dir.as_ref().filter(|dir| real(dir).parent().is_none()) {
+            self.add("skills.dir", dir.display(), "must be a directory below the root directory");
         }
         let mut private = vec![
             ("data_dir".to_owned(), data_dir),
@@ -83,6 +87,14 @@ mod tests {
         keys.workspace_root = Some(link.join("files"));
         keys.code_execution.scratch_dir = link.clone();
         assert_eq!(problems(&keys, &fine.0, &link.join("config.yml")).len(), 3);
+        keys = ConfigKeys::default();
+        keys.skills.dir = Some(room.path().to_owned());
+        assert_eq!(problems(&keys, &fine.0, &fine.1).len(), 2, "data and configuration lie in the skills");
+        keys.skills.dir = Some(fine.0.join("skills"));
+        assert_eq!(problems(&keys, &fine.0, &fine.1), Vec::<String>::new(), "skills may lie in the data");
+        keys.skills.dir = Some(PathBuf::from("/"));
+        assert!(problems(&keys, &fine.0, &fine.1)[0].contains("skills.dir"));
+        keys.skills.dir = None;
         keys.code_execution.program_dirs = vec![PathBuf::from("/"), PathBuf::from("tools")];
         let found = problems(&keys, &fine.0, &fine.1).join("\n");
         assert!(found.contains("program_dirs[0]") && found.contains("program_dirs[1]"), "{found}");

@@ -5,6 +5,7 @@ use super::expand::join_key;
 use super::keys::ConfigKeys;
 use super::validate::ConfigProblems;
 use crate::domain::limits::{Limits, NumberRange};
+use crate::tools::SkillOptions;
 use serde_json::Value;
 
 const KIB: u64 = 1 << 10;
@@ -52,6 +53,8 @@ pub(crate) const RANGES: &[(&str, &[NumberRange])] = &[
     ("web", &[("timeout_s", 1..=300), ("max_bytes", KIB..=GIB)]),
     ("web_search", &[("timeout_s", 1..=120)]),
     ("weather", &[("timeout_s", 1..=120)]),
+    ("skills", SkillOptions::RANGES),
+    ("memory", &[("max_bytes", KIB..=256 * KIB)]),
     (
         "code_execution",
         &[

@@ -135,6 +135,7 @@ impl Config {
         problems.mcp_servers(&keys.mcp_servers, keys.auth_mode);
         problems.numbers(&keys);
         problems.shared_dir(&keys);
+        keys.skills.dir = keys.skills.dir.take().map(|dir| absolute(relative_to(file.as_deref(), dir)));
         problems.private_paths(&keys, data_dir.as_deref(), file.as_deref());
         match (listen, data_dir, default_model) {
             (Some(listen), Some(data_dir), Some(default_model)) if problems.0.is_empty() => {
@@ -169,6 +170,11 @@ fn relative_to(file: Option<&Path>, path: PathBuf) -> PathBuf {
         Some(parent) if path.is_relative() => parent.join(path),
         _ => path,
     }
+}
+
+/// Programs of jobs, which start in other directories, get the path as well.
+fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
 }
 
 const UNSHARED: &str = "must be true with auth_mode: multi: all accounts use one process with one state, and one could read \

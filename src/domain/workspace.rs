@@ -7,6 +7,10 @@ use std::fmt;
 
 /// The directory above the directories of jobs.
 pub const JOBS: &str = "jobs";
+/// The directory above the memories of users.
+const MEMORIES: &str = "memories";
+/// The directory of a user's memory in that of the user.
+const MEMORY: &str = "own";
 
 /// The owner of a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -15,6 +19,8 @@ pub enum WorkspaceId {
     Project(ProjectId),
     /// A job; its workspace lives as long as the job, through retries and restarts.
     Job(JobId),
+    /// The memory of a user.
+    Memory(UserId),
 }
 
 impl fmt::Display for WorkspaceId {
@@ -22,6 +28,7 @@ impl fmt::Display for WorkspaceId {
         match self {
             Self::Project(id) => id.fmt(f),
             Self::Job(id) => id.fmt(f),
+            Self::Memory(user) => write!(f, "memory_{}", user_directory(*user)),
         }
     }
 }
@@ -43,12 +50,18 @@ impl Workspace {
         Self { id: WorkspaceId::Job(job), user, directory: job.to_string() }
     }
 
-    /// The directory above, below its root: `user_<id>` or `jobs/user_<id>`.
+    /// The workspace of a user's memory.
+    pub fn of_memory(user: UserId) -> Self {
+        Self { id: WorkspaceId::Memory(user), user, directory: MEMORY.to_owned() }
+    }
+
+    /// The directory above, below its root: `user_<id>`, `jobs/user_<id>` or `memories/user_<id>`.
     pub fn parent(&self) -> String {
         let user = user_directory(self.user);
         match self.id {
             WorkspaceId::Project(_) => user,
             WorkspaceId::Job(_) => format!("{JOBS}/{user}"),
+            WorkspaceId::Memory(_) => format!("{MEMORIES}/{user}"),
         }
     }
 
@@ -88,6 +101,7 @@ mod tests {
         let job = Workspace::of_job(UserId(7), JobId::from_bits(1));
         assert_eq!(job.path(), format!("jobs/user_7/{}", JobId::from_bits(1)));
         assert_eq!(job.id.to_string(), job.directory);
+        assert_eq!(Workspace::of_memory(UserId(7)).path(), "memories/user_7/own");
     }
 
     #[test]

@@ -3,6 +3,8 @@
 
 use crate::domain::nearest::hint;
 use crate::domain::timing::zone;
+use crate::domain::tool::ToolChoice;
+use crate::ports::{Lease, ToolScope, Toolbox, WorkspaceOwner};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
@@ -73,18 +75,42 @@ fn braced(text: &str) -> Vec<&str> {
     found
 }
 
+/// The text before the instructions of this job: the preamble, then what its tools say.
+pub(super) fn job_preamble(
+    (options, toolbox): (&PreambleOptions, &dyn Toolbox),
+    Lease { job, spec, .. }: &Lease,
+    tools: &ToolChoice,
+) -> Option<String> {
+    if spec.is_plain {
+        return None;
+    }
+    let facts = PreambleFacts {
+        // Recorded, so that every run of the job sees the same date.
+        started_at_ms: job.started_at_ms.unwrap_or(job.created_at_ms),
+        has_project: spec.project_id.is_some(),
+        has_tools: tools.offers_any(),
+    };
+    let mut parts: Vec<String> = preamble(options, facts).into_iter().collect();
+    if tools.offers_any() {
+        let scope = ToolScope { choice: tools, strictness: spec.strictness, has_results: false };
+        let owner = WorkspaceOwner { user: job.user, project: spec.project_id, job: Some(job.id) };
+        parts.extend(toolbox.instructions(&scope, owner));
+    }
+    (!parts.is_empty()).then(|| parts.join("\n\n"))
+}
+
 /// The facts of one job.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct PreambleFacts {
+struct PreambleFacts {
     /// The recorded time of the job's start, unix milliseconds.
-    pub(super) started_at_ms: u64,
-    pub(super) has_project: bool,
+    started_at_ms: u64,
+    has_project: bool,
     /// Whether the job has tools, so that a directory is of use.
-    pub(super) has_tools: bool,
+    has_tools: bool,
 }
 
 /// The text before a job's own instructions; `None` if it is switched off.
-pub(super) fn preamble(options: &PreambleOptions, facts: PreambleFacts) -> Option<String> {
+fn preamble(options: &PreambleOptions, facts: PreambleFacts) -> Option<String> {
     let template = options.enabled.then(|| options.text.as_deref().unwrap_or(TEXT))?;
     let zone = options.time_zone.as_deref().and_then(zone).unwrap_or_else(TimeZone::system);
     let at = i64::try_from(facts.started_at_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok())?;

@@ -7,8 +7,8 @@ use crate::domain::limits::Limits;
 use crate::domain::tool::Strictness;
 use crate::ports::{
     Accounts, Audit, Backup, Batches, Clock, Contents, ConversationItems, Conversations, Entropy, Exposition,
-    KernelTables, LogChains, Meter, Model, Outbox, Projects, RateWindows, ReadinessProbe, Schedules,
-    SecretDigest, ServerStatus, Store, StoredCompletions, StoredFiles, Toolbox, Users, Workspaces,
+    KernelTables, LogChains, Memories, Meter, Model, Outbox, Projects, RateWindows, ReadinessProbe,
+    Schedules, SecretDigest, ServerStatus, Store, StoredCompletions, StoredFiles, Toolbox, Users, Workspaces,
 };
 use std::sync::Arc;
 
@@ -38,6 +38,8 @@ pub struct AppDependencies {
     pub projects: Arc<dyn Projects>,
     /// Files of projects.
     pub workspaces: Arc<dyn Workspaces>,
+    /// Memories; `None` if the configuration has none.
+    pub memories: Option<Arc<dyn Memories>>,
     /// Rows of `/v1/files`.
     pub files: Arc<dyn StoredFiles>,
     /// Their contents.

@@ -141,6 +141,9 @@ routes! {
     GET "/v1/webhooks/{id}" User [] => sync v1::webhooks::show;
     POST "/v1/webhooks/{id}/retry" User [] => async v1::webhooks::retry;
 
+    GET "/v1/memory" User ["project_id"] => async v1::memory::show;
+    PUT "/v1/memory" User ["project_id"] => body v1::memory::replace;
+
     GET "/v1/tools" User [] => async v1::tools::list;
     POST "/v1/tools/{name}/call" Admin ["project_id"] => body v1::tools::call;
     GET "/v1/status" User [] => async v1::status::show;

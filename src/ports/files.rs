@@ -1,6 +1,5 @@
 //! Files of jobs for tools. User, project and job come from the job, never from the model. All calls block.
 
-use super::tool::ToolContext;
 use super::workspaces::{
     DirectoryListing, FileChange, FileError, FileKind, SearchQuery, SearchResults, WrittenFile,
 };
@@ -18,13 +17,6 @@ pub struct WorkspaceOwner {
     pub project: Option<ProjectId>,
     /// The job; `None` for a call without one.
     pub job: Option<JobId>,
-}
-
-impl From<&ToolContext> for WorkspaceOwner {
-    fn from(context: &ToolContext) -> Self {
-        let job = (!context.is_trial).then_some(context.job);
-        Self { user: context.user, project: context.project_id, job }
-    }
 }
 
 /// The directory for programs of a job.
@@ -48,6 +40,16 @@ pub trait DirectoryLimit: Send + Sync {
     fn max_entries(&self) -> u64;
     /// Checks the current content. The error is the name of the exceeded limit and a message.
     fn check(&self, bytes: u64, entries: u64) -> Result<(), (&'static str, String)>;
+}
+
+/// A directory whose files can be read. No link in it is followed.
+pub trait ReadOnlyFiles: Send + Sync {
+    /// Names and kinds of what lies directly in it, without dot names, sorted.
+    fn entries(&self) -> Result<Vec<(String, FileKind)>, FileError>;
+    /// Files below `path`, sorted by path.
+    fn files_below(&self, path: &str) -> Result<DirectoryListing, FileError>;
+    /// Opens a regular file, with its current size.
+    fn open(&self, path: &str) -> Result<(File, u64), FileError>;
 }
 
 /// Opens the workspaces of jobs: the project's, or that of a job without a project, which is created on

@@ -16,6 +16,7 @@ mod forward;
 mod job_services;
 mod kernel_tables;
 mod log_chains;
+mod memories;
 mod meter;
 mod model;
 mod model_health;
@@ -65,13 +66,16 @@ pub use conversations::{
     ChatMessage, ConversationCursor, ConversationError, ConversationPage, ConversationQuery, Conversations,
     MessagePage, MessageRef, RegenerateRequest,
 };
-pub use files::{DirectoryLimit, RunDirectory, WorkspaceFiles, WorkspaceFolder, WorkspaceOwner};
+pub use files::{
+    DirectoryLimit, ReadOnlyFiles, RunDirectory, WorkspaceFiles, WorkspaceFolder, WorkspaceOwner,
+};
 pub use forward::{ForwardEndpoint, ForwardRequest, ForwardSink};
 pub use job_services::{
     BackgroundJobs, BackgroundTask, JobServiceError, JobServices, NewSchedule, SpawnError, ToolCaller,
 };
 pub use kernel_tables::KernelTables;
 pub use log_chains::LogChains;
+pub use memories::{Memories, MemoryChange, MemoryOwner};
 pub use meter::{CircuitState, Exposition, Measurement, Meter, NoopMeter, StatsSource, StoreStats};
 pub use model::{
     Chunk, ChunkSink, Completion, ForwardError, ForwardOutcome, Model, ModelError, ModelInfo, ModelRequest,

@@ -132,14 +132,14 @@ impl WorkQuota {
 /// An account's quota and its use by other projects, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuotaShare {
-    /// Limit for all projects of the account together.
+    /// Limit for all projects of the account and its memory together.
     pub quota: u64,
-    /// Bytes in the account's other projects.
+    /// Bytes in the others of these.
     pub others: u64,
 }
 
 impl QuotaShare {
-    /// Bytes that this project may hold.
+    /// Bytes that this project or memory may hold.
     pub fn left(self) -> u64 {
         self.quota.saturating_sub(self.others)
     }
@@ -162,11 +162,20 @@ impl QuotaSources<'_> {
     where
         E: From<StoreError> + From<FileError>,
     {
-        let account = self.users.account(project.user)?;
+        self.share_of(&Workspace::from(project))
+    }
+
+    /// The share of a project or of the owner's memory; `None` without a quota.
+    pub fn share_of<E>(&self, workspace: &Workspace) -> Result<Option<QuotaShare>, E>
+    where
+        E: From<StoreError> + From<FileError>,
+    {
+        let account = self.users.account(workspace.user)?;
         let Some(quota) = account.and_then(|account| account.quota.project_bytes) else { return Ok(None) };
-        let mut others = self.projects.all_projects(project.user)?;
-        others.retain(|other| other.id != project.id);
-        let others: Vec<Workspace> = others.iter().map(Workspace::from).collect();
+        let projects = self.projects.all_projects(workspace.user)?;
+        let mut others: Vec<Workspace> = projects.iter().map(Workspace::from).collect();
+        others.push(Workspace::of_memory(workspace.user));
+        others.retain(|other| other.id != workspace.id);
         Ok(Some(QuotaShare { quota, others: self.workspaces.bytes_of(&others)? }))
     }
 }

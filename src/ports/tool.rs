@@ -2,6 +2,7 @@
 
 use super::budget::ModelBudget;
 use super::clock::CancelToken;
+use super::files::WorkspaceOwner;
 use super::seen_files::{SeenFile, SeenFiles};
 use crate::domain::event::AgentStep;
 use crate::domain::handle::ResultHandle;
@@ -59,6 +60,13 @@ impl ToolContext {
     /// What decides which tools the job is offered.
     pub fn scope(&self) -> ToolScope<'_> {
         ToolScope { choice: &self.allowed, strictness: self.strictness, has_results: false }
+    }
+}
+
+impl From<&ToolContext> for WorkspaceOwner {
+    fn from(context: &ToolContext) -> Self {
+        let job = (!context.is_trial).then_some(context.job);
+        Self { user: context.user, project: context.project_id, job }
     }
 }
 
@@ -188,6 +196,10 @@ pub trait Tool: Send + Sync {
             ToolOrigin::JavaScript { .. } | ToolOrigin::Command => Some(ToolGroup::Custom),
             ToolOrigin::Mcp { .. } => Some(ToolGroup::Mcp),
         }
+    }
+    /// What models read before the instructions of each job that is offered the tool.
+    fn instructions(&self, _owner: WorkspaceOwner) -> Option<String> {
+        None
     }
     /// Which choices offer it.
     fn offer(&self) -> ToolOffer {
@@ -372,6 +384,11 @@ pub trait Toolbox: Send + Sync {
     /// The names of the tools that a job offers, including those that only cannot work now.
     fn offered_names(&self, scope: &ToolScope<'_>) -> Vec<String> {
         self.offered(scope).iter().map(|tool| tool.name.to_string()).collect()
+    }
+    /// What the tools that a job is offered say to its model, in stable order. Looked up once, when the job
+    /// begins to run.
+    fn instructions(&self, _scope: &ToolScope<'_>, _owner: WorkspaceOwner) -> Vec<String> {
+        Vec::new()
     }
     /// The choice with the configured default set in place, for a job of this model.
     fn resolve(&self, choice: &ToolChoice, _model: &str) -> ToolChoice {

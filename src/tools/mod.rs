@@ -9,6 +9,7 @@ mod executor;
 mod options;
 mod parallel;
 mod registry;
+mod skills;
 #[cfg(test)]
 mod testing;
 mod text;
@@ -26,4 +27,5 @@ pub use executor::{
 };
 pub use options::ToolsSectionOptions;
 pub use registry::{AgentServices, ToolDeps, ToolOptions};
+pub use skills::{RejectedSkill, Skill, SkillError, SkillOptions, SkillSet, Skills, find_skills};
 pub use web::BadOption;

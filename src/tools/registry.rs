@@ -2,8 +2,9 @@
 
 use super::builtin::{BashRules, MessageChannels, SubAgentOptions, WeatherOptions, WebSearchOptions};
 use super::code::CodeRunner;
+use super::skills::Skills;
 use crate::domain::limits::Limits;
-use crate::ports::{Clock, JobServices, Model, Results, Toolbox, Web, WorkspaceFiles};
+use crate::ports::{Clock, JobServices, Memories, Model, Results, Toolbox, Web, WorkspaceFiles};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// The services and options of tools.
@@ -19,6 +20,10 @@ pub struct ToolDeps {
     pub web: Arc<dyn Web>,
     /// Jobs, schedules and models.
     pub agents: AgentServices,
+    /// Memories, if the configuration allows them.
+    pub memories: Option<Arc<dyn Memories>>,
+    /// Skills, if the configuration has some.
+    pub skills: Option<Arc<Skills>>,
     /// The options.
     pub options: Arc<ToolOptions>,
 }

@@ -13,6 +13,7 @@ mod list;
 mod locks;
 mod matches;
 mod paths;
+mod read_only;
 mod remove;
 mod search;
 mod staging;
@@ -21,6 +22,8 @@ mod upload;
 mod usage;
 mod version;
 mod walk;
+
+pub use read_only::HostDirectory;
 
 use crate::domain::file_version::{FileCondition, FileVersion};
 use crate::domain::id::UserId;
@@ -88,8 +91,8 @@ impl HostFiles {
         }
     }
 
-    /// Keeps the workspaces of jobs below a directory that no other server uses: those of unknown jobs are
-    /// removed.
+    /// Keeps the workspaces of jobs and the memories of users below a directory that no other server uses:
+    /// workspaces of unknown jobs are removed.
     #[must_use]
     pub fn with_job_root(self, job_root: PathBuf) -> Self {
         Self { job_root, ..self }
@@ -109,7 +112,7 @@ impl HostFiles {
     fn root_of(&self, workspace: &Workspace) -> &Path {
         match workspace.id {
             WorkspaceId::Project(_) => &self.root,
-            WorkspaceId::Job(_) => &self.job_root,
+            WorkspaceId::Job(_) | WorkspaceId::Memory(_) => &self.job_root,
         }
     }
 

@@ -329,3 +329,28 @@ fn the_directory_of_a_job_goes_whichever_node_deletes_the_job() {
         wait_until("the directory is gone", || !directory.exists());
     }
 }
+
+#[test]
+fn changes_of_a_memory_by_jobs_on_two_nodes_are_all_kept() {
+    let model = turns::start_model();
+    let config = against(&model, "workers: 4\nmemory: {enabled: true}");
+    let Some(sharing) = SharingNodes::start(&config) else { return };
+    let (one, two) = sharing.pair();
+    let id = project(one, "app");
+    let append = |scope: &str, n: usize| {
+        ("memory", json!({"command": "append", "scope": scope, "text": format!("line {n}")}))
+    };
+    let jobs: Vec<String> = (0..12)
+        .map(|n| {
+            let calls = [append("user", n), append("project", n)];
+            submit([one, two][n % 2], &[&calls], &json!({"project_id": id}))
+        })
+        .collect();
+    for job in &jobs {
+        assert_eq!(one.wait(job)["status"], "succeeded");
+    }
+    for path in ["/v1/memory".to_owned(), format!("/v1/memory?project_id={id}")] {
+        let text = two.get(&path).json()["content"].as_str().expect("a text").to_owned();
+        assert_eq!(text.lines().count(), 12, "no line is lost: {text}");
+    }
+}

@@ -328,7 +328,7 @@ fn engine_http_and_ports_name_no_tool() {
         let text = production_code(&path);
         for tool in &tools {
             // Names that are ordinary words count only in quotes; HTTP has fields of these names.
-            let is_word = ["cron", "message", "spawn", "web_search"].contains(tool);
+            let is_word = ["cron", "memory", "message", "spawn", "web_search"].contains(tool);
             let pattern = if is_word { format!("\"{tool}\"") } else { (*tool).to_owned() };
             assert!(
                 (is_word && inside == "http") || !code_lines(&text).any(|l| l.contains(&pattern)),

@@ -174,7 +174,8 @@ fn new_request(
             if !extra.is_empty() {
                 limits.address_space_bytes += python.extra_bytes();
             }
-            let files = python.files(program.level, workdir, !extra.is_empty());
+            let mut files = python.files(program.level, workdir, !extra.is_empty());
+            files.extend(dependencies.options.read_rules(program.level));
             let zygote = Box::new(python.zygote_spec(program.level, all_extra, landlock_abi));
             let allowed = dependencies.options.levels_allowed();
             let most = allowed.last().copied().unwrap_or(Level::Strict);

@@ -6,6 +6,7 @@ mod installation;
 mod machine;
 mod models;
 mod sandbox;
+mod skills;
 
 use crate::app::sandbox_options;
 use crate::cli::error::CliError;
@@ -46,6 +47,7 @@ pub(super) fn doctor(
     let options = match &config {
         Ok(config) => {
             checks.extend(installation::check_installation(config, missing.as_deref()));
+            checks.extend(skills::check_skills(config));
             // Without its key, a model would only refuse.
             if !args.no_models && missing.is_none() {
                 checks.extend(models::check_endpoints(config));

@@ -15,7 +15,7 @@ mod title;
 mod tool_calls;
 
 use super::active_leases::NextLease;
-use super::preamble::{PreambleFacts, preamble};
+use super::preamble::job_preamble;
 use super::run_progress::RunProgress;
 use super::setup::{EngineLimits, EnginePorts, usage_in};
 use super::turn::{NextStep, TurnLimits, TurnRules, TurnState};
@@ -118,13 +118,7 @@ impl<'a> Driver<'a> {
         let models: Vec<String> = std::iter::once(spec.model.clone()).chain(fallbacks).collect();
         let model = turn.model().unwrap_or(&spec.model).to_owned();
         let tools = ports.tools.resolve(&spec.tools, &spec.model);
-        let facts = PreambleFacts {
-            // Recorded, so that every run of the job sees the same date.
-            started_at_ms: lease.job.started_at_ms.unwrap_or(lease.job.created_at_ms),
-            has_project: spec.project_id.is_some(),
-            has_tools: tools.offers_any(),
-        };
-        let preamble = if spec.is_plain { None } else { preamble(&limits.preamble, facts) };
+        let preamble = job_preamble((&limits.preamble, &*ports.tools), lease, &tools);
         let functions = spec.functions.iter().map(ClientFunction::definition).collect();
         Ok(Self {
             ports,

@@ -313,6 +313,7 @@ pub(crate) fn app(store: &Arc<MemoryStore>) -> AppDependencies {
         )),
         files: side,
         workspaces: Arc::new(HostFiles::new("/nonexistent".into(), &Limits::default(), Arc::new(Rest))),
+        memories: None,
         audit: Arc::new(Rest),
         auth: AuthSettings {
             mode: AuthMode::Single,

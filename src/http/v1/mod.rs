@@ -7,6 +7,7 @@ pub(crate) mod files;
 pub(crate) mod idempotency;
 pub(crate) mod jobs;
 pub(crate) mod log;
+pub(crate) mod memory;
 pub(crate) mod nodes;
 pub(crate) mod openai;
 pub(crate) mod page;

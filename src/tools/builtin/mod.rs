@@ -25,9 +25,10 @@ macro_rules! tools {
         /// The name of every built-in tool.
         pub const BUILTIN_NAMES: &[&str] = &[$(stringify!($tool)),+];
 
-        /// Every built-in tool.
+        /// Every built-in tool that the configuration allows.
         pub fn registered(deps: &ToolDeps) -> Vec<Box<dyn Tool>> {
-            vec![$($tool::register(deps)),+]
+            let tools = [$(Option::<Box<dyn Tool>>::from($tool::register(deps))),+];
+            tools.into_iter().flatten().collect()
         }
     };
 }
@@ -51,9 +52,11 @@ tools! {
     file_write,
     get_weather,
     json_process,
+    memory,
     message,
     multi_agent,
     read_result,
+    read_skill,
     spawn,
     text_process,
     web_search,

@@ -26,7 +26,7 @@ use crate::domain::tool::{
 };
 use crate::ports::{
     AuditEntry, Journal, Measurement, Tool, ToolContext, ToolInfo, ToolOffer, ToolScope, ToolSource, Toolbox,
-    Unavailability, UnexecutedReason,
+    Unavailability, UnexecutedReason, WorkspaceOwner,
 };
 use audit_entry::audit_entry;
 use batch::{CallPreparer, PreparedBatch};
@@ -82,6 +82,14 @@ impl Toolbox for Executor {
         };
         let catalogue = self.catalogue.current();
         catalogue.tools().iter().filter(is_offered).map(|tool| tool.spec.name.to_string()).collect()
+    }
+
+    fn instructions(&self, scope: &ToolScope<'_>, owner: WorkspaceOwner) -> Vec<String> {
+        let is_offered =
+            |tool: &&Arc<RegisteredTool>| tool.is_offered(scope) && tool.tool.unavailability(scope).is_none();
+        let catalogue = self.catalogue.current();
+        let offered = catalogue.tools().iter().filter(is_offered);
+        offered.filter_map(|tool| tool.tool.instructions(owner)).collect()
     }
 
     fn resolve(&self, choice: &ToolChoice, model: &str) -> ToolChoice {

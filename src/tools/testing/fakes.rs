@@ -290,6 +290,8 @@ pub(in crate::tools) fn deps() -> ToolDeps {
         files: Arc::new(EmptyServices),
         web: Arc::new(EmptyServices),
         agents,
+        memories: None,
+        skills: None,
         options: Arc::new(ToolOptions {
             bash,
             sub_agent: crate::tools::SubAgentOptions::default(),

@@ -6,6 +6,7 @@ mod listing;
 mod paths;
 mod quotas;
 mod races;
+mod read_only;
 mod searching;
 mod texts;
 mod trees;

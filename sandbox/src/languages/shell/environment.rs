@@ -75,7 +75,7 @@ fn named_files(options: &SandboxOptions, has_network: bool) -> impl Iterator<Ite
         paths.split_ascii_whitespace().map(move |path| PathRule { path: PathBuf::from(path), access })
     });
     let own_tools = toolchains().trees.iter();
-    let trees = own_tools.chain(&options.program_dirs).chain(split_trees());
+    let trees = own_tools.chain(&options.program_dirs).chain(&options.read_dirs).chain(split_trees());
     let trees = trees.map(|path| PathRule { path: path.clone(), access: PathAccess::ExecuteTree });
     let listed =
         SPLIT_TREES.iter().map(|(tree, _)| PathRule { path: tree.into(), access: PathAccess::ListTree });

@@ -7,6 +7,7 @@ import { t } from "../../lib/i18n.js";
 import { Button, Empty, confirm, notify, useAction } from "../../parts/basics.js";
 import { Icon } from "../../parts/icons.js";
 import { NameDialog, ProjectDialog } from "./dialogs.js";
+import { MemoryButton } from "./memory.js";
 import { Picker } from "./picker.js";
 import { draftKey, expecting, filePath, joined, nameOf, parentOf, placeHref, projectPath, setDraft, writeText } from "./places.js";
 
@@ -79,7 +80,9 @@ function Acts({ id, path, project, onFiles, onChanged }) {
     ${path
       ? html`<${Button} label=${t("Rename or move")} icon="edit" kind="small" onClick=${() => setDialog("move")} />
           <${Button} label=${t("Delete")} icon="trash" kind="small danger" isBusy=${isBusy} onClick=${remove} />`
-      : project && html`<${Button} label=${t("Edit project")} icon="edit" kind="small" onClick=${() => setDialog("project")} />`}
+      : project &&
+        html`<${Button} label=${t("Edit project")} icon="edit" kind="small" onClick=${() => setDialog("project")} />
+          <${MemoryButton} project=${id} kind="small" />`}
     ${dialog && dialogs[dialog]()}
   </div>`;
 }

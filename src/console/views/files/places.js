@@ -24,7 +24,7 @@ export const listDirectory = (id, path, abort) =>
 export const rawPath = (id, path) => `${filePath(id, path)}?raw=true`;
 
 /** The version of a file; a proxy that compresses answers marks it as weak. */
-const tagOf = (response) => response.headers.get("etag")?.replace(/^W\//, "");
+export const tagOf = (response) => response.headers.get("etag")?.replace(/^W\//, "");
 
 /** `{text, tag}` of a file. */
 export async function readText(id, path, abort) {

@@ -7,6 +7,7 @@ import { t } from "../../lib/i18n.js";
 import { go, href } from "../../lib/router.js";
 import { Button, Empty, Loaded, Moment, PageHead, confirm, useAction } from "../../parts/basics.js";
 import { ProjectDialog } from "./dialogs.js";
+import { MemoryButton } from "./memory.js";
 import { DropPlace, Picker, UploadProgress } from "./picker.js";
 import { projectPath } from "./places.js";
 import { uploadProject } from "./upload.js";
@@ -83,6 +84,7 @@ export function Projects() {
   `;
   return html`<${DropPlace} class="page files-drop" onFiles=${take}>
     <${PageHead} title=${t("Files")}>
+      <${MemoryButton} />
       <${Picker} label=${t("Upload a folder")} isFolder onFiles=${take} />
       <${Button} label=${t("New project")} icon="plus" kind="primary" onClick=${() => setMaking(true)} />
     <//>

@@ -98,7 +98,8 @@ fn quota_use(app: &AppDependencies, user: UserId) -> Result<QuotaUseResponse, Ap
     let today = WorkQuota::day(app.clock.now_ms());
     let usage = app.accounts.usage(user, today, today)?;
     let projects = app.projects.all_projects(user)?;
-    let workspaces: Vec<Workspace> = projects.iter().map(Workspace::from).collect();
+    let projects = projects.iter().map(Workspace::from);
+    let workspaces: Vec<Workspace> = projects.chain([Workspace::of_memory(user)]).collect();
     let project_bytes = match app.workspaces.bytes_of(&workspaces) {
         // The rest of the profile is there on a node without the files.
         Err(FileError::Unavailable(_)) => 0,

@@ -1,6 +1,7 @@
 //! `/v1` and what stands beside it.
 
 use super::Drawing;
+use super::api::projects::tags;
 use super::bodies::body;
 use super::operation::{Operation, events, json_of, named};
 use crate::domain::batch_object::{BatchObject, COMPLETION_WINDOW};
@@ -18,6 +19,7 @@ use crate::http::v1::jobs;
 use crate::http::v1::jobs::approval::{ApproveRequest, DenyRequest};
 use crate::http::v1::jobs::spec::JobRequest;
 use crate::http::v1::log::{CheckpointObject, LogKeyResponse, NewCheckpointResponse};
+use crate::http::v1::memory::{MemoryRequest, MemoryResponse};
 use crate::http::v1::nodes::NodesResponse;
 use crate::http::v1::page::ListResponse;
 use crate::http::v1::schedules::request::{PreviewRequest, ScheduleChange, ScheduleRequest};
@@ -37,6 +39,7 @@ pub(super) fn draw(drawing: &mut Drawing, app: &AppDependencies) {
     batches(drawing, app);
     schedule_routes(drawing, app);
     tool_routes(drawing);
+    memory_routes(drawing);
     reports(drawing);
 }
 
@@ -222,6 +225,12 @@ fn images(drawing: &mut Drawing) {
     drawing.add(show.says(200, "Its bytes", image));
 }
 
+fn verification(drawing: &mut Drawing) {
+    let verify = Operation::new("GET", "/v1/jobs/{id}/verify", "Whether its log is as it was written");
+    let verify = verify.answers::<jobs::verify::VerificationResponse>(drawing, 200, "The verdict");
+    drawing.add(verify);
+}
+
 fn jobs(drawing: &mut Drawing, app: &AppDependencies) {
     event_shapes(drawing);
     let words = json!({"enum": ["queued", "running", "waiting", "succeeded", "failed", "cancelled"]});
@@ -268,9 +277,7 @@ fn jobs(drawing: &mut Drawing, app: &AppDependencies) {
     let text = json!({"text/plain": {"schema": {"type": "string"}}});
     drawing
         .add(Operation::new("GET", "/v1/jobs/{id}/output", "The answer's text").says(200, "The text", text));
-    let verify = Operation::new("GET", "/v1/jobs/{id}/verify", "Whether its log is as it was written");
-    let verify = verify.answers::<jobs::verify::VerificationResponse>(drawing, 200, "The verdict");
-    drawing.add(verify);
+    verification(drawing);
     images(drawing);
     let follow = Operation::new("GET", "/v1/jobs/{id}/events", "What has happened, and what happens")
         .query("after", json!({"type": "integer", "minimum": 0}))
@@ -338,6 +345,21 @@ fn tool_routes(drawing: &mut Drawing) {
             .takes(object())
             .says(200, "The result, as a model would get it", object());
     drawing.add(call);
+}
+
+fn memory_routes(drawing: &mut Drawing) {
+    let project =
+        || json!({"type": "string", "description": "The memory of this project instead of the user's"});
+    let read = Operation::new("GET", "/v1/memory", "What jobs keep for later ones");
+    let read = read.query("project_id", project()).header("If-None-Match", tags());
+    let read = read.answers::<MemoryResponse>(drawing, 200, "The memory; its ETag is its version");
+    drawing.add(read.says(304, "It still has the version of If-None-Match", Value::Null));
+    drawing.component("NewMemory", body::<MemoryRequest>(&[], &[]));
+    let write = Operation::new("PUT", "/v1/memory", "Replaces the text of a memory");
+    let write = write.query("project_id", project()).header("If-Match", tags());
+    let write = write.takes(json_of(named("NewMemory")));
+    let write = write.answers::<MemoryResponse>(drawing, 200, "The memory as it is now");
+    drawing.add(write);
 }
 
 fn batches(drawing: &mut Drawing, app: &AppDependencies) {

@@ -2,7 +2,7 @@
 
 mod accounts;
 mod conversations;
-mod projects;
+pub(super) mod projects;
 
 use super::Drawing;
 use super::operation::Operation;

@@ -41,7 +41,7 @@ fn inner() -> Value {
 }
 
 /// Entity tags; one that is not the file's is a 412.
-fn tags() -> Value {
+pub(in crate::http::openapi::tests) fn tags() -> Value {
     let tag = "(W/)?\"[!#-~]*\"";
     json!({"type": "string", "pattern": format!("^(\\*|{tag}( *, *{tag})*)$")})
 }
