@@ -71,6 +71,7 @@ mod release;
 mod responses_custom_tools;
 mod responses_loaded_tools;
 mod responses_web_socket;
+mod runs;
 mod sandbox;
 mod schedules;
 mod service;

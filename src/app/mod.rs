@@ -53,6 +53,7 @@ pub use self_test::{SelfTestListener, missing_modules};
 use signals::StopSignals;
 pub use signals::{INTERRUPTED_EXIT, on_interrupt};
 pub use socket_activation::SocketActivationError;
+pub use start::engine_limits;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;

@@ -239,7 +239,8 @@ fn write_control_file(
     }
 }
 
-fn engine_limits(config: &Config) -> EngineLimits {
+/// The limits of the loop.
+pub fn engine_limits(config: &Config) -> EngineLimits {
     let limits = &config.limits;
     EngineLimits {
         model_failures: limits.model_failures,
@@ -381,6 +382,7 @@ fn http_dependencies(
         conversations: Arc::<dyn NodeStore>::clone(store),
         conversation_items: Arc::<dyn NodeStore>::clone(store),
         completions: Arc::<dyn NodeStore>::clone(store),
+        runs: Arc::<dyn NodeStore>::clone(store),
         projects: Arc::<dyn NodeStore>::clone(store),
         workspaces,
         memories,

@@ -4,8 +4,8 @@ use super::client::{self, ApiClient};
 use super::error::CliError;
 use super::terminal::Colour;
 use super::{
-    admin, backup, batch, check, configuration, doctor, exec, jobs, manual, mcp, migrate, nodes, resources,
-    serve, tools, verify,
+    admin, backup, batch, check, configuration, doctor, eval, exec, jobs, manual, mcp, migrate, nodes,
+    replay, resources, runs, serve, tools, verify,
 };
 use crate::app::system::SystemClock;
 use crate::app::{STORE_FILE, read_control_file};
@@ -19,7 +19,8 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use jobs::{approval, ask, chat, list};
 use nodes::NodesSource;
-use std::path::PathBuf;
+use runs::{export, import};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use verify::{LogSource, VerifyArgs};
 
@@ -107,6 +108,14 @@ pub(super) enum Command {
     Deny(approval::DenyArgs),
     /// Run a failed job again from its last recorded step and stream it
     Retry(ask::RetryArgs),
+    /// Write ended jobs with their logs into a file, for another server or a replay
+    Export(export::ExportArgs),
+    /// Store the runs of a file on the server; nothing runs
+    Import(import::ImportArgs),
+    /// Run a table of prompts with checks over models, and report what passes
+    Eval(eval::EvalArgs),
+    /// Run the loop of a job anew over its recorded answers and results, or with another model
+    Replay(replay::ReplayArgs),
     /// Copy the whole store into a file, whether the server runs or not
     Backup(backup::BackupArgs),
     /// Replace the store by a backup; stop the server first
@@ -283,6 +292,21 @@ impl GlobalOptions {
 
     pub(super) fn sources(&self, flags: Vec<(String, String)>) -> Sources {
         Sources::of_process(self.config.clone(), flags)
+    }
+}
+
+impl replay::ReplaySources for GlobalOptions {
+    fn server(&self) -> Result<ApiClient, CliError> {
+        self.client()
+    }
+
+    fn configuration(&self) -> Result<Config, CliError> {
+        self.load_keyless()
+    }
+
+    fn configuration_in(&self, dir: &Path) -> Result<Config, CliError> {
+        let config = Config::load(&self.sources(Vec::new())).map_err(|error| config_error(&error))?;
+        Ok(config.kept_in(dir))
     }
 }
 

@@ -9,8 +9,7 @@ const GROUPS: &[(&str, &[(&str, &str)])] = &[
     (
         "Server",
         &[
-            ("serve, nodes", "Run the server; list those that share a database"),
-            ("demo", "Show a job that runs, streams, is killed and resumes"),
+            ("serve, demo, nodes", "Run it; see a job survive a kill; list all nodes"),
             ("doctor, config", "What works on this machine; the configuration"),
             ("check, verify", "Is the store intact; was a log changed"),
             ("migrate", "Move the store into a database, or back"),
@@ -22,19 +21,19 @@ const GROUPS: &[(&str, &[(&str, &str)])] = &[
         &[
             ("ask, chat", "Submit a job and stream its answer; a conversation"),
             ("tail, output", "Stream the events of a job; print its answer"),
-            ("batch", "Run a file of jobs and fetch the results"),
-            ("jobs", "List jobs"),
+            ("jobs, batch, eval", "List jobs; run files of jobs, or of prompts with checks"),
             ("list, show, delete", "Conversations, projects, schedules, models, usage …"),
             ("cancel, retry", "Cancel a job; run a failed one again"),
             ("approve, deny", "Decide about tool calls that wait for approval"),
+            ("export, import", "Move ended jobs with their logs to another server"),
+            ("replay", "Run a job anew over its log, or with another model"),
         ],
     ),
     (
         "Tools and code",
         &[
             ("exec", "Run a program in the sandbox, without a server"),
-            ("tools", "List the tools, or call one"),
-            ("mcp", "Add, list and check MCP servers"),
+            ("tools, mcp", "List or call tools; add, list and check MCP servers"),
         ],
     ),
     (
@@ -66,6 +65,22 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("approve", &["nanoclaw jobs --status waiting", "nanoclaw approve job_01ARZ3NDEKTSV4RRFFQ69G5FAV"]),
     ("deny", &["nanoclaw deny job_01ARZ3NDEKTSV4RRFFQ69G5FAV --reason 'not on a Friday'"]),
     ("retry", &["nanoclaw retry job_01ARZ3NDEKTSV4RRFFQ69G5FAV"]),
+    (
+        "export",
+        &[
+            "nanoclaw export job_01ARZ3NDEKTSV4RRFFQ69G5FAV -o run.jsonl",
+            "nanoclaw export --all > runs.jsonl",
+        ],
+    ),
+    ("import", &["nanoclaw import run.jsonl --server http://127.0.0.1:8788"]),
+    (
+        "replay",
+        &[
+            "nanoclaw replay job_01ARZ3NDEKTSV4RRFFQ69G5FAV",
+            "nanoclaw replay run.jsonl --model demo --from 2",
+        ],
+    ),
+    ("eval", &["nanoclaw eval cases.jsonl --model small --model large --html report.html"]),
     ("backup", &["nanoclaw backup /backups/nanoclaw-$(date +%F).redb"]),
     ("restore", &["nanoclaw restore /backups/nanoclaw-2026-01-31.redb --data-dir /var/lib/nanoclaw"]),
     ("check", &["nanoclaw check --data-dir /var/lib/nanoclaw"]),
@@ -108,7 +123,9 @@ const EXAMPLES: &[(&str, &[&str])] = &[
 fn used_options(command: &str) -> &'static [&'static str] {
     match command {
         "ask" | "chat" | "tail" | "batch" | "jobs" | "cancel" | "approve" | "deny" | "retry" | "list"
-        | "show" | "delete" | "output" => &["config", "server", "token"],
+        | "show" | "delete" | "output" | "export" | "import" | "replay" | "eval" => {
+            &["config", "server", "token"]
+        }
         "backup" | "nodes" | "verify" => &["config", "data_dir", "server", "token"],
         "serve" | "restore" | "check" | "user" | "token" | "tools" | "doctor" | "config" => {
             &["config", "data_dir"]

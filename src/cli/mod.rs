@@ -10,6 +10,7 @@ mod configuration;
 mod demo;
 mod doctor;
 mod error;
+mod eval;
 mod exec;
 mod help;
 mod interrupt;
@@ -19,7 +20,9 @@ mod manual;
 mod mcp;
 mod migrate;
 mod nodes;
+mod replay;
 mod resources;
+mod runs;
 mod serve;
 mod terminal;
 mod tools;
@@ -34,6 +37,7 @@ use command_line::{Cli, Command, GlobalOptions};
 use error::CliError;
 use jobs::{approval, ask, chat, list};
 use mcp::ModelKeyUse;
+use runs::{export, import};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -96,6 +100,13 @@ impl Command {
             Self::Approve(args) => approval::approve(&client()?, args, terminal).map(done),
             Self::Deny(args) => approval::deny(&client()?, args, terminal).map(done),
             Self::Retry(args) => ask::retry(&client()?, args, terminal).map(done),
+            Self::Export(args) => export::export(&client()?, args, terminal).map(done),
+            Self::Import(args) => import::import(&client()?, args, terminal).map(done),
+            Self::Eval(args) => {
+                let sandbox = || Ok(common.load_keyless()?.code_execution.clone());
+                eval::eval(&client()?, sandbox, args, terminal).map(done)
+            }
+            Self::Replay(args) => replay::replay(common, &clock, args, terminal),
             Self::Backup(args) => {
                 backup::backup(&common.store_server()?, || common.store(), args, terminal).map(done)
             }

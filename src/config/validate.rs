@@ -67,6 +67,15 @@ impl Config {
         self.listen = listen;
         self
     }
+
+    /// The same configuration with a store and files of its own in this directory.
+    #[must_use]
+    pub fn kept_in(mut self, dir: &Path) -> Self {
+        (self.keys.store.url, self.keys.store.shared_dir) = (None, None);
+        dir.clone_into(&mut self.data_dir);
+        self.workspace_root = dir.join("workspaces");
+        self
+    }
 }
 
 impl Serialize for Config {

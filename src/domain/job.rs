@@ -372,6 +372,9 @@ pub struct Job {
     /// Head of the log's hash chain, once ended; absent if an earlier version has begun the log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_head: Option<ChainLink>,
+    /// When it came from another server, unix milliseconds. Such a job does not run here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported_at_ms: Option<u64>,
     /// What it waits for. Not stored: it follows from its place in the queues.
     #[serde(skip)]
     pub waits_for: Option<JobWait>,
@@ -409,6 +412,7 @@ impl Job {
             cancel_requested: false,
             last_event_id: 0,
             log_head: None,
+            imported_at_ms: None,
             waits_for: None,
         }
     }
@@ -424,7 +428,7 @@ pub struct ConversationSummary {
 }
 
 /// Messages that one job added to its conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConversationTurn {
     /// Position; rises within a conversation.
     pub number: u64,
@@ -433,7 +437,7 @@ pub struct ConversationTurn {
 }
 
 /// Messages that a conversation passes to its next job.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
     /// Summary of the turns before `turns`.
     pub summary: Option<String>,

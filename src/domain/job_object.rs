@@ -109,6 +109,9 @@ pub struct JobObject {
     /// Head of the hash chain of its log, once it has ended: it proves each record. `null` for jobs that an
     /// earlier version has begun.
     log_head: Option<ChainLink>,
+    /// When it was imported from another server, unix seconds; absent for jobs that ran here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    imported_at: Option<u64>,
 }
 
 impl JobObject {
@@ -151,6 +154,7 @@ impl JobObject {
             metadata: job.metadata,
             last_event_id: job.last_event_id,
             log_head: job.log_head,
+            imported_at: job.imported_at_ms.map(seconds),
         }
     }
 

@@ -64,6 +64,8 @@ limits! {
     input_images: usize = 20, 0..=1_000;
     /// Maximum image, bytes; else 400.
     image_bytes: usize = 5 * 1024 * 1024, KIB..=64 * MIB;
+    /// Maximum run that is imported, bytes; else 413.
+    import_bytes: usize = 32 * 1024 * 1024, KIB..=GIB;
     /// Maximum metadata pairs of a job.
     metadata_pairs: usize = 16, 0..=1_000;
     /// Maximum metadata key, characters.

@@ -34,6 +34,8 @@ pub mod nearest;
 pub mod project;
 pub mod response_request;
 pub mod result_reference;
+pub mod run;
+pub mod run_file;
 pub mod schedule;
 mod script;
 pub mod search_words;

@@ -7,7 +7,7 @@ use crate::domain::limits::Limits;
 use crate::domain::tool::Strictness;
 use crate::ports::{
     Accounts, Audit, Backup, Batches, Clock, Contents, ConversationItems, Conversations, Entropy, Exposition,
-    KernelTables, LogChains, Memories, Meter, Model, Outbox, Projects, RateWindows, ReadinessProbe,
+    KernelTables, LogChains, Memories, Meter, Model, Outbox, Projects, RateWindows, ReadinessProbe, Runs,
     Schedules, SecretDigest, ServerStatus, Store, StoredCompletions, StoredFiles, Toolbox, Users, Workspaces,
 };
 use std::sync::Arc;
@@ -34,6 +34,8 @@ pub struct AppDependencies {
     pub conversation_items: Arc<dyn ConversationItems>,
     /// Chat completions that clients stored.
     pub completions: Arc<dyn StoredCompletions>,
+    /// Ended jobs that move to or from another server.
+    pub runs: Arc<dyn Runs>,
     /// Projects.
     pub projects: Arc<dyn Projects>,
     /// Files of projects.

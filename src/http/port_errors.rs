@@ -4,7 +4,7 @@
 use super::error::ApiError;
 use super::quota;
 use crate::ports::{
-    AccountError, BatchError, ConversationError, JobChangeError, ProjectError, ScheduleError,
+    AccountError, BatchError, ConversationError, ImportError, JobChangeError, ProjectError, ScheduleError,
     StoredFileError, SubmitError,
 };
 use hyper::StatusCode;
@@ -55,10 +55,21 @@ impl From<JobChangeError> for ApiError {
             JobChangeError::Quota(refusal) => return quota::refused(refusal),
             JobChangeError::WrongState { .. } => (StatusCode::CONFLICT, "wrong_state"),
             JobChangeError::NotPending { .. } => (StatusCode::BAD_REQUEST, "not_pending"),
+            JobChangeError::Imported => (StatusCode::CONFLICT, "job_imported"),
             JobChangeError::LogCut => (StatusCode::CONFLICT, "log_cut"),
             JobChangeError::QueueFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "queue_full"),
         };
         Self::refused(status, code, &error)
+    }
+}
+
+impl From<ImportError> for ApiError {
+    fn from(error: ImportError) -> Self {
+        match error {
+            ImportError::Store(error) => error.into(),
+            ImportError::Quota(refusal) => quota::refused(refusal),
+            ImportError::Taken { .. } => Self::refused(StatusCode::CONFLICT, "job_exists", &error),
+        }
     }
 }
 

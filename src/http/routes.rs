@@ -72,11 +72,13 @@ routes! {
         "created_before", "limit", "cursor"
     ] => async v1::jobs::list;
     POST "/v1/jobs" User ["wait", "stream", "format"] => body v1::jobs::submit::submit;
+    POST "/v1/jobs/import" User [] => body v1::jobs::import::import;
     GET "/v1/jobs/{id}" User ["wait", "include"] => async v1::jobs::show;
     DELETE "/v1/jobs/{id}" User [] => async v1::jobs::delete;
     GET "/v1/jobs/{id}/output" User [] => async v1::jobs::output;
     GET "/v1/jobs/{id}/images/{n}" User [] => async v1::jobs::images::show;
     GET "/v1/jobs/{id}/events" Stream ["after", "starting_after", "format", "follow"] => async v1::jobs::events::events;
+    GET "/v1/jobs/{id}/export" User [] => async v1::jobs::export::export;
     GET "/v1/jobs/{id}/audit" User [] => async v1::jobs::audit;
     GET "/v1/jobs/{id}/verify" User [] => async v1::jobs::verify::verify;
     POST "/v1/jobs/{id}/cancel" User [] => async v1::jobs::cancel;

@@ -30,6 +30,7 @@ mod quota_refusal;
 mod rate_windows;
 mod readiness;
 mod results;
+mod runs;
 mod schedule;
 mod seen_files;
 mod semaphore;
@@ -91,6 +92,7 @@ pub use quota_refusal::QuotaRefusal;
 pub use rate_windows::{CountedEvents, RateWindow, RateWindows};
 pub use readiness::{PartFault, ReadinessProbe};
 pub use results::Results;
+pub use runs::{ImportError, ImportOutcome, RecordPosition, Runs};
 pub use schedule::{
     FiredSchedules, MinInterval, ScheduleError, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules,
 };
@@ -103,7 +105,7 @@ pub use status::{
 };
 pub use store::{
     ChangeWatch, EventPage, Fence, Idempotent, JobChangeError, JobPage, JobQuery, Lease, LeaseError, NewJob,
-    Store, SubmitError, Urgency,
+    Store, SubmitError, Urgency, ended_watch,
 };
 pub use store_error::StoreError;
 pub use stored_completions::{CompletionPage, CompletionQuery, StoredCompletions};

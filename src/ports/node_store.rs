@@ -15,6 +15,7 @@ use super::projects::Projects;
 use super::provider_cluster::ProviderCluster;
 use super::rate_windows::RateWindows;
 use super::results::Results;
+use super::runs::Runs;
 use super::schedule::Schedules;
 use super::status::UserJobCounts;
 use super::store::Store;
@@ -61,6 +62,7 @@ pub trait NodeStore:
     + Outbox
     + Projects
     + Results
+    + Runs
     + Schedules
     + StatsSource
     + StoredCompletions

@@ -101,6 +101,9 @@ pub enum JobChangeError {
     /// The job's log was cut, by retention or with its answer, so no recorded step is left (HTTP: 409).
     #[error("the job's log was cut; submit it anew")]
     LogCut,
+    /// The job came from another server, whose limits it was checked against (HTTP: 409).
+    #[error("the job ran on another server and was imported; submit it anew")]
+    Imported,
     /// `limits.queue_jobs` unfinished jobs are stored already (HTTP: 429).
     #[error("the queue is full: {limit} unfinished jobs are stored already")]
     QueueFull {
@@ -214,6 +217,11 @@ pub struct EventPage {
 
 /// The newest committed `seq` of a job, as a watch channel.
 pub type ChangeWatch = watch::Receiver<u64>;
+
+/// The watch of a log that does not grow.
+pub fn ended_watch() -> ChangeWatch {
+    watch::channel(0).1
+}
 
 /// Stores jobs and their logs. Writes take lists so that another engine can implement this trait.
 ///

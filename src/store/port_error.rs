@@ -1,8 +1,8 @@
 //! Finds the error of the store itself in an error of one of its ports.
 
 use crate::ports::{
-    AccountError, BatchError, ConversationError, JobChangeError, LeaseError, ProjectError, ScheduleError,
-    SpawnError, StoreError, StoredFileError, SubmitError,
+    AccountError, BatchError, ConversationError, ImportError, JobChangeError, LeaseError, ProjectError,
+    ScheduleError, SpawnError, StoreError, StoredFileError, SubmitError,
 };
 
 /// An error of a port of the store.
@@ -37,6 +37,7 @@ macro_rules! port_errors {
 }
 port_errors!(
     SubmitError,
+    ImportError,
     LeaseError,
     JobChangeError,
     ConversationError,

@@ -23,7 +23,7 @@ pub use code::{CodeRunner, MeasuredCode, SharedCode};
 pub use custom::{BadTool, CommandToolOptions, CommandTools, JavaScriptTools};
 pub use executor::{
     ApprovalRules, BadApprovalPattern, BatchLimits, DefaultTools, Executor, ExecutorOptions,
-    ToolCacheOptions, ToolSetError,
+    ToolCacheOptions, ToolSetError, schema_fault, schema_mismatch,
 };
 pub use options::ToolsSectionOptions;
 pub use registry::{AgentServices, ToolDeps, ToolOptions};

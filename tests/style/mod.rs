@@ -101,7 +101,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("webpki_roots", &["mcp", "store"]),
     ("listenfd", &["app"]),
     ("sd_notify", &["app"]),
-    ("base64", &["webhooks", "http", "llm", "mcp", "tools"]),
+    ("base64", &["webhooks", "http", "llm", "mcp", "tools", "domain"]),
     ("argon2", &["http"]),
     ("matchit", &["http"]),
     ("multer", &["http"]),

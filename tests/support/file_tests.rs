@@ -14,6 +14,7 @@ const FILE_TESTS: &[&str] = &[
     "logs::a_slow_commit_is_logged_with_its_writes_and_file_size",
     "status::a_check_says_what_is_wrong_and_what_helps",
     // Nodes write the audit log into a table.
+    "mcp_server::programs::calls_are_audited_like_those_of_models",
     "tools::p9_the_audit_log_contains_every_call_and_no_secret",
     // A node is asked for its address because it locks the file of its store. Nodes share a database.
     "users_cli::p9_a_foreign_server_at_the_control_address_gets_no_password",

@@ -349,7 +349,7 @@ fn failed_answers_are_billed() {
 fn unreported_usage_is_estimated_and_priced() {
     let fixture = Fixture::new(|_, _, sink| answer_text(&"word ".repeat(80), FinishReason::Stop, None, sink));
     let price = Price { prompt_micros: 1_000_000, completion_micros: 2_000_000 };
-    fixture.configure(vec![ModelInfo { price, ..model("fake") }]);
+    fixture.configure(vec![ModelInfo { price: Some(price), ..model("fake") }]);
     fixture.finish();
     let usage = usage(&fixture);
     assert!((80..160).contains(&usage.completion_tokens) && usage.prompt_tokens > 10, "{usage:?}");

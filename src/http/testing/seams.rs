@@ -306,6 +306,7 @@ pub(crate) fn app(store: &Arc<MemoryStore>) -> AppDependencies {
         conversation_items: Arc::<RedbStore>::clone(&side),
         completions: Arc::<RedbStore>::clone(&side),
         log_chains: Arc::<RedbStore>::clone(&side),
+        runs: Arc::<RedbStore>::clone(&side),
         projects: Arc::<RedbStore>::clone(&side),
         contents: Arc::new(ContentDirectory::open(
             "/nonexistent/files".as_ref(),

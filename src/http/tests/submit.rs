@@ -24,7 +24,8 @@ async fn a_json_job_is_stored_and_shown_as_documented() {
         json!({"id":id.to_string(),"object":"job","status":"queued","attempt":0,"created_at":1_700_000_000,
             "started_at":null,"finished_at":null,"model":"demo","conversation_id":"c","parent_id":null,"project_id":null,"batch_id":null,"schedule_id":null,
             "input":"hello","input_truncated":false,"tools":null,"output_text":null,
-            "usage":usage,"error":null,"approval":null,"waits_for":null,"metadata":{"k":"v"},"last_event_id":1})
+            "usage":usage,"error":null,"approval":null,"waits_for":null,"after":[],"on_failure":"fail","deadline_at":null,"expires_at":null,
+            "max_cost_micros":null,"metadata":{"k":"v"},"last_event_id":1,"log_head":null})
     );
 }
 

@@ -2,10 +2,11 @@
 //! own.
 
 use crate::domain::event::Record;
-use crate::domain::id::JobId;
+use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Job, JobStatus};
 use crate::domain::job_wait::{JobWait, JobWaitReason};
 use crate::domain::log_chain::FoldNote;
+use crate::domain::run::{EndedRun, ImportedRun, LogStage, RunState};
 use crate::domain::usage::UsageByModel;
 use crate::ports::StoreError;
 use serde::{Deserialize, Serialize};
@@ -116,6 +117,48 @@ impl JobRow {
             failed_predecessor: None,
             has_dependents: false,
         }
+    }
+
+    /// A job from another server. Its usage counts as booked: that server has done so.
+    pub(crate) fn imported(run: &ImportedRun, user: UserId, (accept, now_ms): (u64, u64)) -> Self {
+        let EndedRun { state, output, usage, .. } = &run.run;
+        let log_head = run.links().last().copied().flatten();
+        Self {
+            is_chained: log_head.is_some(),
+            ledger: usage.clone(),
+            booked: usage.clone(),
+            has_output: !output.is_empty(),
+            retried_at_ms: state.retried_at_ms,
+            ..Self::new(Job { log_head, ..run.job(user, now_ms) }, accept)
+        }
+    }
+
+    /// The state of an ended job for another server.
+    pub(crate) fn run_state(&self, finished_at_ms: u64, log: LogStage) -> RunState {
+        let job = &self.job;
+        RunState {
+            id: job.id,
+            status: job.status,
+            attempt: job.attempt,
+            failed_runs: job.failed_runs,
+            epoch: job.epoch,
+            created_at_ms: job.created_at_ms,
+            started_at_ms: job.started_at_ms,
+            finished_at_ms,
+            retried_at_ms: self.retried_at_ms,
+            last_event_id: job.last_event_id,
+            log,
+            log_head: job.log_head,
+            fold: self.fold,
+        }
+    }
+
+    /// Whether it is this ended job of this user, as far as the row tells.
+    pub(crate) fn is_same_run(&self, user: UserId, run: &RunState) -> bool {
+        let job = &self.job;
+        job.user == user
+            && (job.status, job.finished_at_ms) == (run.status, Some(run.finished_at_ms))
+            && (job.created_at_ms, job.last_event_id) == (run.created_at_ms, run.last_event_id)
     }
 
     /// Earliest start, unix milliseconds.

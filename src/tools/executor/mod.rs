@@ -20,6 +20,7 @@ pub use approval::{ApprovalRules, BadApprovalPattern};
 pub use cache::ToolCacheOptions;
 pub use catalogue::ToolSetError;
 pub use options::{BatchLimits, DefaultTools, ExecutorOptions};
+pub use schema::{schema_fault, schema_mismatch};
 
 use crate::domain::tool::{
     ToolCall, ToolChoice, ToolDefinition, ToolOrigin, ToolReach, ToolSpec, ToolTraits,
@@ -138,7 +139,7 @@ impl Toolbox for Executor {
     }
 
     fn mismatch(&self, schema: &Value, value: &Value) -> Option<String> {
-        schema::mismatch(schema, value)
+        schema_mismatch(schema, value)
     }
 
     fn tool_infos(&self) -> Vec<ToolInfo> {

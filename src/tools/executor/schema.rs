@@ -115,8 +115,14 @@ impl ParameterSchema {
     }
 }
 
+/// Why a JSON Schema cannot be used.
+pub fn schema_fault(schema: &Value) -> Option<String> {
+    let options = jsonschema::options().with_draft(Draft::Draft202012).should_validate_formats(false);
+    options.build(schema).err().map(|error| error.to_string())
+}
+
 /// Why a value does not match this schema. A schema that cannot be compiled refuses nothing.
-pub(super) fn mismatch(schema: &Value, value: &Value) -> Option<String> {
+pub fn schema_mismatch(schema: &Value, value: &Value) -> Option<String> {
     let options = jsonschema::options().with_draft(Draft::Draft202012).should_validate_formats(false);
     let validator = options.build(schema).ok()?;
     let faults = validator.iter_errors(value).take(MAX_ERRORS).flat_map(|error| describe(&error));

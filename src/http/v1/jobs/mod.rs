@@ -3,8 +3,10 @@
 
 pub(crate) mod approval;
 pub(crate) mod events;
+pub(crate) mod export;
 mod filter;
 pub(crate) mod images;
+pub(crate) mod import;
 pub(crate) mod on_disconnect;
 pub(crate) mod spec;
 pub(crate) mod store;

@@ -24,6 +24,9 @@ impl Act<'_> {
         if row.job.status != JobStatus::Failed {
             return Err(JobChangeError::WrongState { status: row.job.status });
         }
+        if row.job.imported_at_ms.is_some() {
+            return Err(JobChangeError::Imported);
+        }
         let sql = "SELECT retention >= $2 FROM jobs WHERE id = $1";
         if self.session.one(sql, &[&job.to_string(), &CUT]).await?.column(0)? {
             return Err(JobChangeError::LogCut);

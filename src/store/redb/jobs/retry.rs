@@ -19,6 +19,9 @@ impl Transaction<'_> {
         if row.job.status != JobStatus::Failed {
             return Err(JobChangeError::WrongState { status: row.job.status });
         }
+        if row.job.imported_at_ms.is_some() {
+            return Err(JobChangeError::Imported);
+        }
         let finished_at_ms = row.job.finished_at_ms.unwrap_or_default();
         let cut_key = EndedKey { stage: CUT, finished_at_ms, job };
         if self.tables.ended.get(&cut_key.encode())?.is_some() {

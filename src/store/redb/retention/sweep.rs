@@ -21,7 +21,7 @@ use crate::store::rows::sweeper::RetentionSweep;
 /// Complete. These bytes are on disk.
 pub(crate) const WHOLE: u8 = 0;
 /// The deltas of each step are joined to one.
-const FOLDED: u8 = 1;
+pub(crate) const FOLDED: u8 = 1;
 /// The log contains the terminal event only.
 pub(crate) const CUT: u8 = 2;
 /// All stages.

@@ -1,0 +1,154 @@
+//! An ended job with its request, its answer and its log: what moves from one server to another.
+
+use super::event::{EngineMark, Event, Record};
+use super::id::{JobId, UserId};
+use super::job::{Job, JobOutcome, JobSpec, JobStatus};
+use super::log_chain::{ChainLink, FoldNote, RecordPlace};
+use super::usage::UsageByModel;
+use serde::{Deserialize, Serialize};
+
+/// How much of a job's log is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogStage {
+    /// All of it.
+    Whole,
+    /// Retention has joined the deltas of each step.
+    Folded,
+    /// Retention has left the last event only.
+    Cut,
+}
+
+/// The state of an ended job, beside its request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunState {
+    /// Id.
+    pub id: JobId,
+    /// A terminal status.
+    pub status: JobStatus,
+    /// Started runs.
+    pub attempt: u32,
+    /// Failed runs that were followed by another attempt.
+    pub failed_runs: u32,
+    /// Number of claims.
+    pub epoch: u64,
+    /// Acceptance, unix milliseconds.
+    pub created_at_ms: u64,
+    /// First claim, unix milliseconds.
+    pub started_at_ms: Option<u64>,
+    /// End, unix milliseconds.
+    pub finished_at_ms: u64,
+    /// When it was last retried, unix milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retried_at_ms: Option<u64>,
+    /// Number of the last event.
+    pub last_event_id: u64,
+    /// How much of the log is left.
+    pub log: LogStage,
+    /// Head of the log's hash chain; absent if the log has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_head: Option<ChainLink>,
+    /// What was folded of the log, signed by its server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fold: Option<FoldNote>,
+}
+
+/// A record of a log as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogRecord {
+    /// The number of the event, or of the event before the mark.
+    pub seq: u64,
+    /// 0: an event; otherwise the number of the mark after it.
+    pub sub: u32,
+    /// The stored JSON text, to the byte.
+    pub body: String,
+}
+
+impl LogRecord {
+    /// The record in the text.
+    pub fn parse(&self) -> Result<Record, serde_json::Error> {
+        Ok(match self.sub {
+            0 => Record::Event(serde_json::from_str::<Event>(&self.body)?),
+            _ => Record::Mark(serde_json::from_str::<EngineMark>(&self.body)?),
+        })
+    }
+}
+
+/// An ended job without its log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EndedRun {
+    /// Its state.
+    pub state: RunState,
+    /// The request.
+    pub spec: JobSpec,
+    /// Whether its owner has deleted the question: the request then has no input.
+    pub hides_input: bool,
+    /// The answer's text.
+    pub output: String,
+    /// Its usage.
+    pub usage: UsageByModel,
+}
+
+/// A run from another server, with all that is checked about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ImportedRun {
+    /// The job.
+    pub run: EndedRun,
+    /// Its log, in order. The last one is the terminal event.
+    pub records: Vec<LogRecord>,
+    /// The terminal event.
+    pub end: Event,
+}
+
+impl ImportedRun {
+    /// The links of the records. What is left of a log cannot be chained: then there are none.
+    pub fn links(&self) -> Vec<Option<ChainLink>> {
+        let mut newest = ChainLink::start(self.run.state.id);
+        let link = |LogRecord { seq, sub, body }: &LogRecord| {
+            newest = newest.after(RecordPlace { seq: *seq, sub: *sub }, body.as_bytes());
+            (self.run.state.log == LogStage::Whole).then_some(newest)
+        };
+        self.records.iter().map(link).collect()
+    }
+
+    /// Whether the records are others than those that the head of their chain proves. Of what is left of a
+    /// log, or was folded, nothing can be said without the key of its server.
+    pub fn contradicts_head(&self) -> bool {
+        let state = &self.run.state;
+        let is_provable =
+            state.log == LogStage::Whole && state.fold.is_none() && state.retried_at_ms.is_none();
+        is_provable && state.log_head.is_some() && self.links().last().copied().flatten() != state.log_head
+    }
+
+    /// The job as a user of this server has it. It has no batch here.
+    pub fn job(&self, user: UserId, now_ms: u64) -> Job {
+        let EndedRun { state, spec, hides_input, usage, .. } = &self.run;
+        let queued = Job::queued(state.id, user, state.created_at_ms, spec);
+        let outcome = JobOutcome {
+            event: self.end.clone(),
+            output_text: String::new(),
+            messages: Vec::new(),
+            summary: None,
+        };
+        Job {
+            status: state.status,
+            attempt: state.attempt,
+            failed_runs: state.failed_runs,
+            epoch: state.epoch,
+            started_at_ms: state.started_at_ms,
+            finished_at_ms: Some(state.finished_at_ms),
+            usage: usage.total(),
+            error: outcome.error(),
+            last_event_id: state.last_event_id,
+            input: queued.input.clone().filter(|_| !hides_input),
+            imported_at_ms: Some(now_ms),
+            ..queued
+        }
+    }
+
+    /// Bytes that it takes in the store, about.
+    pub fn bytes(&self) -> usize {
+        let records = self.records.iter().map(|record| record.body.len());
+        records.fold(self.run.output.len(), usize::saturating_add)
+    }
+}

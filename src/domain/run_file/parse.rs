@@ -1,0 +1,391 @@
+//! Reads the file of a run line by line and checks everything that a store relies on: order and numbers of
+//! the records, the terminal event, the digests of files, and the counts at the end.
+
+use super::{END_KIND, EndLine, FileLine, HeaderLine, RUN_VERSION, is_end_of, named_files};
+use crate::domain::event::{Event, Record};
+use crate::domain::image::ImageType;
+use crate::domain::job::History;
+use crate::domain::log_chain::RUN_KIND;
+use crate::domain::message::Message;
+use crate::domain::run::{EndedRun, ImportedRun, LogRecord, LogStage, RunState};
+use crate::domain::stored_file::ContentDigest;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+
+/// Largest number of an event.
+const SEQ_MAX: u64 = 1 << 53;
+
+/// Largest number of a mark.
+const SUB_MAX: u32 = 1 << 30;
+
+/// Characters of the longest name of a model.
+const MODEL_CHARS: usize = 256;
+
+/// A line that is not as it must be. The text is for the caller.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {message}")]
+pub struct RunFault {
+    /// The line, from 1.
+    pub line: u64,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+/// A content that the file holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunFileContent {
+    /// Its SHA-256, which was checked.
+    pub digest: ContentDigest,
+    /// The content.
+    pub data: Vec<u8>,
+}
+
+/// A run and the contents that its request names.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunFile {
+    /// The run.
+    pub run: ImportedRun,
+    /// What the conversation passed to the job.
+    pub history: History,
+    /// The contents. Images whose content the other server had lost are no longer in the request.
+    pub contents: Vec<RunFileContent>,
+}
+
+/// Reads one run. The lines come in order.
+#[derive(Debug, Default)]
+pub struct RunFileReader {
+    line: u64,
+    header: Option<EndedRun>,
+    history: History,
+    records: Vec<LogRecord>,
+    last: Option<Event>,
+    /// First event and length of each step.
+    steps: BTreeMap<u32, (u64, u64)>,
+    /// `None`: the content is lost.
+    files: BTreeMap<ContentDigest, Option<Vec<u8>>>,
+    is_over: bool,
+}
+
+/// What tells the first and the last line from the others.
+#[derive(Deserialize)]
+struct LineKind {
+    #[serde(default)]
+    kind: Option<String>,
+    #[serde(default)]
+    version: Option<u32>,
+}
+
+impl RunFileReader {
+    /// A reader of a run behind this many lines of a file.
+    pub fn behind(lines: u64) -> Self {
+        Self { line: lines, ..Self::default() }
+    }
+
+    /// Reads the next line. Returns the run with its last line.
+    pub fn push(&mut self, text: &str) -> Result<Option<RunFile>, RunFault> {
+        self.line = self.line.saturating_add(1);
+        let text = text.trim_end_matches(['\r', '\n']);
+        if text.trim().is_empty() {
+            return Ok(None);
+        }
+        let read = self.read(text);
+        read.map_err(|message| RunFault { line: self.line, message })
+    }
+
+    /// The fault of a file that ends here.
+    pub fn cut_off(&self) -> RunFault {
+        let message = if self.header.is_none() && !self.is_over {
+            format!("the file holds no run; the first line is {{\"kind\":\"{RUN_KIND}\",…}}")
+        } else {
+            format!("the run ends without its last line, {{\"kind\":\"{END_KIND}\",…}}: it was cut off")
+        };
+        RunFault { line: self.line.max(1), message }
+    }
+
+    /// Whether a run has begun and not ended.
+    pub fn is_open(&self) -> bool {
+        self.header.is_some()
+    }
+
+    fn read(&mut self, text: &str) -> Result<Option<RunFile>, String> {
+        if self.is_over {
+            return Err("the run is over; a request holds one run, so send the next one by itself".to_owned());
+        }
+        if self.header.is_none() {
+            let (run, history) = read_header(text)?;
+            (self.header, self.history) = (Some(run), history);
+        } else if text.starts_with("{\"seq\":") {
+            self.add_record(text)?;
+        } else if text.starts_with("{\"sha256\":") {
+            self.add_file(text)?;
+        } else {
+            return self.end(text).map(Some);
+        }
+        Ok(None)
+    }
+
+    fn add_record(&mut self, text: &str) -> Result<(), String> {
+        if !self.files.is_empty() {
+            return Err("a record of the log stands behind the files".to_owned());
+        }
+        let record = split_record(text).ok_or("it is no record {\"seq\":N,\"sub\":M,\"body\":{…}}")?;
+        let LogRecord { seq, sub, .. } = record;
+        if seq > SEQ_MAX || sub > SUB_MAX {
+            return Err(format!("{seq}.{sub} is no number of a record"));
+        }
+        let is_whole = self.header.as_ref().is_some_and(|run| is_whole(&run.state));
+        let before = self.records.last().map_or((0, 0), |last| (last.seq, last.sub));
+        if (seq, sub) <= before {
+            return Err(format!("record {seq}.{sub} stands behind {}.{}", before.0, before.1));
+        }
+        let is_next = match sub {
+            0 => seq == before.0.saturating_add(1),
+            _ => seq == before.0 && sub == before.1.saturating_add(1),
+        };
+        if is_whole && !is_next {
+            return Err(format!("record {seq}.{sub} follows {}.{}: one is missing", before.0, before.1));
+        }
+        let parsed = record.parse().map_err(|error| format!("record {seq}.{sub} cannot be read: {error}"))?;
+        if !self.continues_step(seq, &parsed) {
+            return Err(format!("the text of record {seq}.{sub} does not continue its step"));
+        }
+        self.last = match parsed {
+            Record::Event(event) => Some(event),
+            Record::Mark(_) => None,
+        };
+        self.records.push(record);
+        Ok(())
+    }
+
+    /// Whether a delta begins a step or continues it. Readers rely on that to find the text of a step.
+    fn continues_step(&mut self, seq: u64, record: &Record) -> bool {
+        let Record::Event(Event::Delta { index, offset, first_seq, text, .. }) = record else { return true };
+        let (offset, first_seq) = (*offset, *first_seq);
+        let expected = if offset == 0 { (seq, 0) } else { self.steps.get(index).copied().unwrap_or((0, 0)) };
+        let end = offset.saturating_add(text.len() as u64);
+        self.steps.insert(*index, (first_seq, end));
+        expected == (first_seq, offset)
+    }
+
+    fn add_file(&mut self, text: &str) -> Result<(), String> {
+        let file: FileLine = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let named = self.header.as_ref().is_some_and(|run| {
+            named_files(&run.spec)
+                .iter()
+                .any(|image| (image.content, image.bytes) == (file.sha256, file.bytes))
+        });
+        if !named {
+            return Err("the request names no file of this digest and length".to_owned());
+        }
+        let content = file.data.map(|data| STANDARD.decode(data)).transpose();
+        let content = content.map_err(|error| format!("'data' is not base64: {error}"))?;
+        if let Some(content) = &content {
+            let digest = ContentDigest::from_bytes(Sha256::digest(content).into());
+            if digest != file.sha256 || content.len() as u64 != file.bytes {
+                return Err(format!("the content has the SHA-256 {digest}, not {}", file.sha256));
+            }
+            if ImageType::of_bytes(content).is_none() {
+                return Err("the content is no image".to_owned());
+            }
+        }
+        match self.files.insert(file.sha256, content) {
+            Some(_) => Err("the file is there twice".to_owned()),
+            None => Ok(()),
+        }
+    }
+
+    fn end(&mut self, text: &str) -> Result<RunFile, String> {
+        let end: EndLine = serde_json::from_str(text)
+            .map_err(|_| "it is neither a record nor a file nor the last line".to_owned())?;
+        if end.kind != END_KIND {
+            return Err(format!("'{}' is no kind of line that may stand here", end.kind));
+        }
+        let found = (self.records.len() as u64, self.files.len() as u64);
+        if found != (end.records, end.files) {
+            return Err(format!(
+                "it counts {} records and {} files, and {} and {} stand before it: some are missing",
+                end.records, end.files, found.0, found.1
+            ));
+        }
+        let mut run = self.header.take().ok_or("there is no header")?;
+        self.is_over = true;
+        let last_seq = self.records.last().map_or(0, |last| last.seq);
+        let end = self.last.take().filter(|event| is_end_of(event, &run.state));
+        let end = end.filter(|_| last_seq == run.state.last_event_id);
+        let end = end.ok_or("the log does not end with the event that the job's status stands for")?;
+        let files = std::mem::take(&mut self.files);
+        if let Some(missing) = named_files(&run.spec).iter().find(|image| !files.contains_key(&image.content))
+        {
+            return Err(format!("the file {} of the request is missing", missing.content));
+        }
+        for message in &mut run.spec.input {
+            if let Message::User { images, .. } = message {
+                images.retain(|image| files.get(&image.content).is_some_and(Option::is_some));
+            }
+        }
+        let contents =
+            files.into_iter().filter_map(|(digest, data)| data.map(|data| RunFileContent { digest, data }));
+        let records = std::mem::take(&mut self.records);
+        let history = std::mem::take(&mut self.history);
+        let run = ImportedRun { run, records, end };
+        Ok(RunFile { contents: contents.collect(), history, run })
+    }
+}
+
+/// Whether the log has all records, without a gap. A retried job may have lost some before.
+fn is_whole(state: &RunState) -> bool {
+    state.log == LogStage::Whole && state.retried_at_ms.is_none()
+}
+
+fn read_header(text: &str) -> Result<(EndedRun, History), String> {
+    let first = format!("the first line of a run is {{\"kind\":\"{RUN_KIND}\",\"version\":{RUN_VERSION},…}}");
+    let kind: LineKind = serde_json::from_str(text).map_err(|_| first.clone())?;
+    if kind.kind.as_deref() != Some(RUN_KIND) {
+        return Err(first);
+    }
+    if kind.version != Some(RUN_VERSION) {
+        let found = kind.version.map_or_else(|| "no version".to_owned(), |found| format!("version {found}"));
+        return Err(format!(
+            "the run has {found}, and this server reads version {RUN_VERSION}; use a server of the version that \
+             has written it"
+        ));
+    }
+    let header: HeaderLine = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let HeaderLine { job: state, request: spec, hides_input, output, usage, history, .. } = header;
+    if !state.status.is_terminal() {
+        return Err(format!("the job is {}; only an ended job can be imported", state.status.as_str()));
+    }
+    let is_name = |name: &str| {
+        !name.is_empty() && name.chars().count() <= MODEL_CHARS && !name.chars().any(char::is_control)
+    };
+    if !is_name(&spec.model) || !usage.entries().all(|(model, _)| is_name(model)) {
+        return Err(format!("the name of a model has 1 to {MODEL_CHARS} characters, none of them a control"));
+    }
+    Ok((EndedRun { state, spec, hides_input, output, usage }, history))
+}
+
+/// Splits the line of a record without a change of its body.
+fn split_record(text: &str) -> Option<LogRecord> {
+    let (seq, rest) = text.strip_prefix("{\"seq\":")?.split_once(",\"sub\":")?;
+    let (sub, rest) = rest.split_once(",\"body\":")?;
+    let body = rest.strip_suffix('}')?.to_owned();
+    Some(LogRecord { seq: seq.parse().ok()?, sub: sub.parse().ok()?, body })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{end_line, header_line, record_line};
+    use super::*;
+    use crate::domain::event::{EngineMark, FinishReason, StepKind};
+    use crate::domain::id::JobId;
+    use crate::domain::job::{JobSpec, JobStatus};
+    use crate::domain::usage::{Usage, UsageByModel};
+    use proptest::prelude::*;
+
+    fn delta(first_seq: u64, offset: u64, text: &str) -> Record {
+        Event::Delta { index: 0, kind: StepKind::Text, offset, first_seq, text: text.to_owned() }.into()
+    }
+
+    fn done(id: JobId) -> Record {
+        Event::Done {
+            message_id: id.message_id(),
+            token_count: 0,
+            suggested_title: None,
+            usage: Usage::default(),
+            finish_reason: FinishReason::Stop,
+            stop_sequence: None,
+        }
+        .into()
+    }
+
+    /// The file of a run with these records.
+    fn file(records: &[((u64, u32), Record)]) -> String {
+        let id = JobId::from_bits(7);
+        let run = EndedRun {
+            state: RunState {
+                id,
+                status: JobStatus::Succeeded,
+                attempt: 1,
+                failed_runs: 0,
+                epoch: 1,
+                created_at_ms: 1,
+                started_at_ms: Some(2),
+                finished_at_ms: 3,
+                retried_at_ms: None,
+                log_head: None,
+                fold: None,
+                last_event_id: records.last().map_or(0, |((seq, _), _)| *seq),
+                log: LogStage::Whole,
+            },
+            spec: JobSpec::new("demo".to_owned(), vec![Message::user("go")], 1, 1),
+            hides_input: false,
+            output: "ab".to_owned(),
+            usage: UsageByModel::default(),
+        };
+        let mut text = header_line(&run, History::default()).expect("JSON");
+        for ((seq, sub), record) in records {
+            let body = serde_json::to_string(record).expect("JSON");
+            text.push_str(&record_line(&LogRecord { seq: *seq, sub: *sub, body }));
+        }
+        text + &end_line(records.len() as u64, 0).expect("JSON")
+    }
+
+    fn read(text: &str) -> Result<RunFile, RunFault> {
+        let mut reader = RunFileReader::default();
+        for line in text.lines() {
+            if let Some(file) = reader.push(line)? {
+                return Ok(file);
+            }
+        }
+        Err(reader.cut_off())
+    }
+
+    fn whole() -> Vec<((u64, u32), Record)> {
+        let mark = EngineMark::ToolStarted { id_ref: "a".to_owned() };
+        let records = [delta(1, 0, "a"), delta(1, 1, "b"), mark.into(), done(JobId::from_bits(7))];
+        [(1, 0), (2, 0), (2, 1), (3, 0)].into_iter().zip(records).collect()
+    }
+
+    #[test]
+    fn a_written_run_reads_as_it_was() {
+        let file = read(&file(&whole())).expect("read");
+        assert_eq!(file.run.records.len(), 4);
+        assert_eq!(file.run.records[2].body, r#"{"mark":"tool_started","id_ref":"a"}"#);
+        assert_eq!(
+            file.run.end,
+            match done(JobId::from_bits(7)) {
+                Record::Event(event) => event,
+                Record::Mark(_) => unreachable!("an event"),
+            }
+        );
+    }
+
+    #[test]
+    fn p8_numbers_and_steps_of_records_are_checked() {
+        let with = |place: usize, at: (u64, u32), record: Record| {
+            let mut records = whole();
+            records[place] = (at, record);
+            read(&file(&records)).expect_err("refused").to_string()
+        };
+        assert_eq!(with(1, (3, 0), delta(1, 1, "b")), "line 3: record 3.0 follows 1.0: one is missing");
+        assert_eq!(with(1, (1, 0), delta(1, 1, "b")), "line 3: record 1.0 stands behind 1.0");
+        for torn in [delta(1, 2, "b"), delta(2, 1, "b"), delta(1, 0, "b")] {
+            assert_eq!(with(1, (2, 0), torn), "line 3: the text of record 2.0 does not continue its step");
+        }
+        let other = done(JobId::from_bits(8));
+        assert!(with(3, (3, 0), other).ends_with("the event that the job's status stands for"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_reader_panic(line: String, place in 0_usize..6) {
+            let whole = file(&whole());
+            let mut lines: Vec<&str> = whole.lines().collect();
+            lines.insert(place.min(lines.len()), &line);
+            drop(read(&lines.join("\n")));
+        }
+    }
+}

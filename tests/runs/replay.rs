@@ -1,0 +1,164 @@
+//! `nanoclaw replay`: unchanged to the byte, and with another model, prompt or tools.
+
+use super::{agent, export, file, run, text};
+use crate::support::upstream::{Act, Answer, Upstream, content, finish, reasoning, tool_results};
+use crate::support::{Ran, Server, against, command, wait_until};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Replays without a server. The configuration is the default one.
+fn replay(server: &Server, name: &str, run: &str, arguments: &[&str]) -> Ran {
+    let path = file(server, name, run);
+    command(&[&["replay", text(&path)], arguments].concat()).output().expect("the binary runs").into()
+}
+
+fn assert_identical(server: &Server, job: &str) {
+    let run = export(server, job);
+    let ran = replay(server, "run.jsonl", &run, &[]);
+    assert!(ran.code == 0 && ran.out.contains("identical"), "{}{}\n{run}", ran.out, ran.err);
+}
+
+#[test]
+fn an_unchanged_replay_is_identical_and_a_changed_log_is_not() {
+    let upstream = agent();
+    let server = Server::start_against(&upstream, "");
+    let job = server.submit(&json!({"input": "go", "conversation_id": "trip"}));
+    server.wait(&job);
+    let ran = run(&server, &["replay", &job]);
+    assert!(ran.code == 0 && ran.out.starts_with(&format!("{job} identical: ")), "{}{}", ran.out, ran.err);
+    assert_identical(&server, &job);
+    let asked = upstream.requests().len();
+    let whole = export(&server, &job);
+    let from = replay(&server, "run.jsonl", &whole, &["--from", "2"]);
+    assert!(from.code == 0 && from.out.contains("identical"), "{}{}", from.out, from.err);
+    let beyond = replay(&server, "run.jsonl", &whole, &["--from", "9"]);
+    assert!(beyond.code == 1 && beyond.err.contains("2 model calls"), "{}", beyond.err);
+    // A number that follows from the records before it was changed after the run.
+    let forged = whole.replace("\"token_count\":", "\"token_count\":1");
+    assert_ne!(forged, whole);
+    let ran = replay(&server, "forged.jsonl", &forged, &["--json"]);
+    let shown: Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert_eq!((ran.code, &shown["identical"]), (1, &json!(false)), "{}", ran.err);
+    assert!(shown["difference"]["recorded"].as_str().expect("a text").contains("token_count"), "{shown}");
+    assert_eq!(upstream.requests().len(), asked, "a replay asks no model");
+}
+
+#[test]
+fn failures_continuations_and_reasoning_replay_identically() {
+    let upstream = Upstream::start(|_, number| match number {
+        0 => Answer::error(503, "busy"),
+        1 => Answer::stream(vec![
+            Act::Data(reasoning("hmm")),
+            Act::Data(content("The answer ")),
+            Act::Pause(Duration::from_millis(30)),
+            Act::Data(content("is ")),
+            Act::Data(finish("length")),
+        ]),
+        _ => Answer::text("long."),
+    });
+    let server = Server::start_against(&upstream, "");
+    let job = server.submit(&json!({"input": "speak"}));
+    assert_eq!(server.wait(&job)["output_text"], "The answer is long.");
+    assert_identical(&server, &job);
+    let refused = Upstream::start(|_, _| Answer::error(400, "not this"));
+    let server = Server::start_against(&refused, "");
+    let job = server.submit(&json!({"input": "speak", "max_attempts": 2}));
+    assert_eq!(server.wait(&job)["status"], "failed");
+    assert_identical(&server, &job);
+}
+
+#[test]
+fn cancelled_crashed_and_approved_runs_replay_identically() {
+    let upstream = Upstream::start(|request, number| match (tool_results(request).len(), number) {
+        (0, 0) => Answer::calls(&[("text_process", json!({"text": "abc", "operation": "upper"}))]),
+        (1, 1) => Answer::stream(vec![Act::Data(content("I am ")), Act::Hang]),
+        (1, _) => Answer::text("done"),
+        _ => Answer::stream(vec![Act::Data(content("slow ")), Act::Hang]),
+    });
+    let config = "approval: [\"text_process\"]\n";
+    let server = Server::start_against(&upstream, config);
+    let job = server.submit(&json!({"input": "go"}));
+    let status = |server: &Server, job: &str| server.get(&format!("/v1/jobs/{job}")).json()["status"].clone();
+    wait_until("an approval is asked", || status(&server, &job) == "waiting");
+    assert_eq!(server.post(&format!("/v1/jobs/{job}/approve"), &json!({})).status, 200);
+    wait_until("the model answers", || export_of_events(&server, &job).contains("I am"));
+    let server = server.crash_and_restart(&against(&upstream, config));
+    assert_eq!(server.wait(&job)["status"], "succeeded");
+    assert_identical(&server, &job);
+    let job = server.submit(&json!({"input": "other", "tools": false}));
+    wait_until("the model answers", || export_of_events(&server, &job).contains("slow"));
+    server.ask("POST", &format!("/v1/jobs/{job}/cancel"), &Value::Null);
+    wait_until("it is cancelled", || status(&server, &job) == "cancelled");
+    assert_identical(&server, &job);
+}
+
+fn export_of_events(server: &Server, job: &str) -> String {
+    server.get(&format!("/v1/jobs/{job}/events?follow=false")).body
+}
+
+#[test]
+fn another_model_is_asked_anew_over_the_recorded_results() {
+    let upstream = Upstream::start(|request, _| {
+        let results = tool_results(request);
+        match (request["model"].as_str(), results.len()) {
+            (Some("other"), 0) => Answer::calls(&[("calculator", json!({"expression": "6*7"}))]),
+            (Some("other"), 1) => Answer::calls(&[("calculator", json!({"expression": "1+1"}))]),
+            (Some("other"), _) => Answer::text("other says 42"),
+            (_, 0) => Answer::calls(&[("calculator", json!({"expression": "6*7"}))]),
+            _ => Answer::text("42"),
+        }
+    });
+    let config = format!(
+        "default_model: m\nmodels:\n  - {{id: m, api_url: \"{0}/v1\"}}\n  - {{id: other, api_url: \"{0}/v1\"}}\n",
+        upstream.url
+    );
+    let server = Server::start_with(&config);
+    let job = server.submit(&json!({"input": "go"}));
+    server.wait(&job);
+    let (path, config) =
+        (file(&server, "run.jsonl", &export(&server, &job)), file(&server, "c.yml", &config));
+    let replay = |more: &[&str]| -> Ran {
+        let arguments = [&["replay", text(&path), "--config", text(&config)], more].concat();
+        command(&arguments).output().expect("it runs").into()
+    };
+    let ran = replay(&["--model", "other", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let shown: Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert_eq!((&shown["recorded"]["steps"], &shown["replay"]["steps"]), (&json!(2), &json!(3)), "{shown}");
+    assert_eq!(shown["replay"]["output_text"], "other says 42");
+    assert_eq!((&shown["steps"][0]["is_same"], &shown["steps"][1]["is_same"]), (&json!(true), &json!(false)));
+    let requests = upstream.requests();
+    let last = requests.last().expect("a request").to_string();
+    assert!(last.contains("the recorded run has no call of this tool with these arguments"), "{last}");
+    let table = replay(&["--model", "other"]);
+    assert!(table.out.contains("RECORDED") && table.out.contains("answers"), "{}", table.out);
+    let live = replay(&["--model", "other", "--tools", "live"]);
+    assert!(live.code == 0 && live.out.contains("other says 42"), "{}{}", live.out, live.err);
+    let last = upstream.requests().last().expect("a request").to_string();
+    assert!(!last.contains("no call of this tool"), "{last}");
+    let denied = replay(&["--tools", "deny", "--json"]);
+    let shown: Value = serde_json::from_str(&denied.out).expect("JSON");
+    assert_eq!(shown["replay"]["output_text"], "42", "the recorded answers come in their order: {shown}");
+    let prompt = replay(&["--prompt", "something else", "--from", "1"]);
+    assert_eq!(prompt.code, 0, "{}", prompt.err);
+    assert!(upstream.requests().last().expect("a request").to_string().contains("something else"));
+    let unknown = replay(&["--model", "nobody"]);
+    assert!(unknown.code == 1 && unknown.err.contains("m, other"), "{}", unknown.err);
+}
+
+#[test]
+fn a_replay_says_what_cannot_be_replayed() {
+    let server = Server::start();
+    let job = server.submit(&json!({"input": "hello"}));
+    server.wait(&job);
+    let run = export(&server, &job);
+    let two = replay(&server, "two.jsonl", &format!("{run}{run}"), &[]);
+    assert!(two.code == 2 && two.err.contains("holds 2 runs"), "{}", two.err);
+    let folded =
+        replay(&server, "folded.jsonl", &run.replace("\"log\":\"whole\"", "\"log\":\"folded\""), &[]);
+    assert!(folded.code == 1 && folded.err.contains("retention has shortened"), "{}", folded.err);
+    let torn = replay(&server, "torn.jsonl", &run[..run.len() - 20], &[]);
+    assert!(torn.code == 1 && torn.err.contains("line "), "{}", torn.err);
+    let none = super::run(&server, &["replay", "job_01ARZ3NDEKTSV4RRFFQ69G5FAV"]);
+    assert!(none.code == 1 && none.err.contains("no such job"), "{}", none.err);
+}
