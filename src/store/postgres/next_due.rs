@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// How long an answer counts, milliseconds: other nodes make changes, and notifications may be lost.
 const COUNTS_MS: u64 = 2_000;
 
-/// When the next delayed job, or the next run of a schedule, is due.
+/// When the next delayed job, run of a schedule or end of a job is due.
 #[derive(Debug, Default)]
 pub(crate) struct NextDue(Mutex<DueState>);
 

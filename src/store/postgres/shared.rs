@@ -73,6 +73,8 @@ pub(crate) struct PostgresShared {
     pub(crate) commit_marks: CommitMarks,
     /// The next delayed job.
     pub(crate) due_jobs: NextDue,
+    /// The next end of a job by its deadline, its expiry or a failed predecessor.
+    pub(crate) due_ends: NextDue,
     /// The next run of a schedule.
     pub(crate) due_schedules: NextDue,
     is_closing: AtomicBool,
@@ -130,6 +132,7 @@ impl PostgresShared {
             unfinished: UnfinishedEstimate::default(),
             commit_marks: CommitMarks::default(),
             due_jobs: NextDue::default(),
+            due_ends: NextDue::default(),
             due_schedules: NextDue::default(),
             is_closing: AtomicBool::new(false),
             quota_rooms: QuotaRooms::default(),
@@ -209,7 +212,7 @@ impl PostgresShared {
     fn end_leases(&self, reason: CancelReason) {
         for (job, leased) in self.leases().drain() {
             leased.cancel.cancel(reason);
-            // Whoever waits for its end asks the database from now on.
+            // A request that waits for its end asks the database from now on.
             self.watches.touch(job);
         }
     }
@@ -323,6 +326,9 @@ impl PostgresShared {
         self.cancel_leases(&announcement.cancelled);
         if announcement.queue.has_delayed_job {
             self.due_jobs.forget();
+        }
+        if announcement.queue.has_job_end {
+            self.due_ends.forget();
         }
         self.job_removals.publish(announcement.removed_jobs.clone());
         if announcement.queue.has_ready_job {

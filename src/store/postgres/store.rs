@@ -9,6 +9,7 @@ use crate::store::port_error::PortError;
 use crate::store::postgres::heartbeat::Heart;
 use crate::store::postgres::listener::{listen, poll};
 use crate::store::postgres::migrations::{UNFINISHED_TRANSFER, migrate};
+use crate::store::postgres::next_due::NextDue;
 use crate::store::postgres::node::NodeLease;
 use crate::store::postgres::options::PostgresOptions;
 use crate::store::postgres::pool::{Connections, PoolError, describe};
@@ -181,6 +182,20 @@ impl PostgresStore {
         reader: impl AsyncFn(&SqlSession<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.shared.read(reader)
+    }
+
+    /// When the next of something is due, unix milliseconds, by the answer of this statement. Asks the
+    /// database only if this node does not know.
+    pub(crate) fn next_due(&self, due: &NextDue, sql: &str) -> Result<Option<u64>, StoreError> {
+        let (now_ms, monotonic_ms) = (self.shared.now_ms(), self.shared.clock.monotonic_ms());
+        let question = match due.known(now_ms, monotonic_ms) {
+            Ok(due_ms) => return Ok(due_ms),
+            Err(question) => question,
+        };
+        let due_ms =
+            self.read(async |session: &SqlSession<'_>| session.one(sql, &[]).await?.optional_number(0))?;
+        due.learn(question, due_ms);
+        Ok(due_ms)
     }
 
     /// A write of a client that concerns jobs: fails when the channel is full.

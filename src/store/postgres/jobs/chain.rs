@@ -29,7 +29,7 @@ impl LogChains for PostgresStore {
             // One statement sees one state.
             let sql = format!(
                 "SELECT {ROW}, r.seq, r.sub, r.body::text, r.link FROM jobs LEFT JOIN records r ON r.job = jobs.id \
-                 WHERE jobs.id = $1 AND jobs.user_id = $2 ORDER BY r.seq, r.sub"
+                 WHERE jobs.id = $1 AND jobs.user_id IS NOT DISTINCT FROM $2 ORDER BY r.seq, r.sub"
             );
             let found = session.rows(&sql, &[&job.to_string(), &sql_user(user)]).await?;
             let Some(first) = found.first() else { return Ok(None) };

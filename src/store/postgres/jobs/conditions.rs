@@ -6,7 +6,7 @@ use crate::domain::id::{JobId, UserId};
 use crate::domain::job::JobStatus;
 use crate::ports::{CancelReason, NewJob, StoreError, SubmitError};
 use crate::store::postgres::jobs::row::{ROW, read_row};
-use crate::store::postgres::session::{Columns, SqlSession, sql_number, sql_user};
+use crate::store::postgres::session::{Columns, sql_number, sql_user};
 use crate::store::postgres::writer::act::Act;
 use crate::store::rows::conditions::OVERDUE_CHECK_MS;
 use crate::store::rows::job::{JobRow, QueuePlace};
@@ -19,10 +19,7 @@ use std::collections::HashMap;
 const HEALED: i64 = 64;
 
 /// When the store has to look next whether a job ends, unix milliseconds.
-pub(crate) async fn next_end_ms(session: &SqlSession<'_>) -> Result<Option<u64>, StoreError> {
-    let sql = "SELECT min(ends_at_ms) FROM jobs WHERE ends_at_ms IS NOT NULL";
-    session.one(sql, &[]).await?.optional_number(0)
-}
+pub(crate) const NEXT_END: &str = "SELECT min(ends_at_ms) FROM jobs WHERE ends_at_ms IS NOT NULL";
 
 /// A predecessor as its locked row has it.
 struct Predecessor {
@@ -35,8 +32,7 @@ impl Act<'_> {
     pub(crate) async fn check_predecessors(&mut self, jobs: &[NewJob]) -> Result<(), SubmitError> {
         let limit = self.limits.job_dependents;
         for new in jobs.iter().filter(|new| !new.spec.conditions.after.is_empty()) {
-            self.insert_jobs().await?;
-            self.write_ended().await?;
+            self.write_pending().await?;
             // All acts lock the conversation of a job before rows of jobs.
             self.lock_conversation(new.user, new.spec.conversation_id.as_ref()).await?;
             let found = self.predecessors(new.user, &new.spec.conditions.after).await?;
@@ -98,6 +94,7 @@ impl Act<'_> {
 
     /// Writes when the store looks whether a job ends.
     pub(crate) async fn put_end(&mut self, job: JobId, at_ms: Option<u64>) -> Result<(), StoreError> {
+        self.effects.announcement.queue.has_job_end |= at_ms.is_some();
         let sql = "UPDATE jobs SET ends_at_ms = $2 WHERE id = $1";
         self.session.send(sql, &[&job.to_string(), &at_ms.map(sql_number)]).await
     }

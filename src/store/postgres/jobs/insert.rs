@@ -26,8 +26,8 @@ pub(crate) fn first_link(row: &JobRow) -> Result<Option<ChainLink>, StoreError> 
 /// them in the order in which they were accepted. `EXISTS` would read all unfinished jobs into a hash table.
 const INSERT: &str = "WITH given AS (SELECT * FROM unnest($2::text[], $3::bigint[], $4::text[], $5::text[], $6::smallint[], \
       $7::boolean[], $8::bigint[], $9::boolean[], $10::text[], $11::integer[], $12::text[], $13::text[], $14::bigint[], \
-      $15::text[], $16::text[], $17::text[], $18::bytea[], $19::bigint[]) WITH ORDINALITY AS g(id, user_id, place, conversation, priority, is_background, \
-      due_ms, is_completion, batch, line, parent, model, created_at_ms, row, spec, event, link, ends_at_ms, nth)), \
+      $15::text[], $16::text[], $18::bytea[], $19::bigint[]) WITH ORDINALITY AS g(id, user_id, place, conversation, priority, is_background, \
+      due_ms, is_completion, batch, line, parent, model, created_at_ms, row, spec, link, ends_at_ms, nth)), \
     placed AS (SELECT g.*, CASE WHEN conversation IS NOT NULL AND NOT is_background AND (SELECT j.id FROM jobs j \
         WHERE j.user_id = g.user_id AND j.conversation = g.conversation AND NOT j.is_background \
         AND j.status IN ('queued', 'running', 'waiting') LIMIT 1) IS NOT NULL THEN 'behind' ELSE place END AS found \
@@ -46,7 +46,7 @@ const INSERT: &str = "WITH given AS (SELECT * FROM unnest($2::text[], $3::bigint
       SELECT id, nextval('accept_numbers'), user_id, 'queued', found, priority, fair, CASE found WHEN 'ready' THEN $1::bigint END, \
         due_ms, conversation, is_background, is_completion, batch, line, parent, model, created_at_ms, row::json, spec::json, ends_at_ms \
       FROM ordered RETURNING accept, place, fair), \
-    event AS (INSERT INTO records (job, seq, sub, body, link) SELECT id, 1, 0, event::json, link FROM given) \
+    event AS (INSERT INTO records (job, seq, sub, body, link) SELECT id, 1, 0, $17::text::json, link FROM given) \
     SELECT accept, place, fair FROM job";
 
 impl Act<'_> {
@@ -59,12 +59,11 @@ impl Act<'_> {
             place,
             row_text: document(row)?,
             spec_text: document(spec)?,
-            event_text: document(&FIRST_EVENT)?,
             link: first_link(row)?,
             is_completion: spec.is_stored_completion,
             row: row.clone(),
         };
-        let bytes = sql_number(new.spec_text.len().saturating_add(new.event_text.len()));
+        let bytes = sql_number(new.spec_text.len().saturating_add(document(&FIRST_EVENT)?.len()));
         self.count_bytes(row.job.user, bytes.saturating_add(ROW_BYTES));
         row.queue_place = place;
         if row.job.conversation_id.is_none() {
@@ -107,7 +106,7 @@ impl Act<'_> {
             &column(new, |new| sql_number(new.row.job.created_at_ms)),
             &column(new, |new| new.row_text.as_str()),
             &column(new, |new| new.spec_text.as_str()),
-            &column(new, |new| new.event_text.as_str()),
+            &document(&FIRST_EVENT)?,
             &column(new, |new| new.link.map(|link| link.to_bytes().to_vec())),
             &column(new, |new| new.row.ends_at_ms().map(sql_number)),
         ];

@@ -152,7 +152,7 @@ impl Store for PostgresStore {
 
     fn end_due(&self) -> Ticket<bool> {
         let now_ms = self.shared.now_ms();
-        match self.read(async |session: &SqlSession<'_>| conditions::next_end_ms(session).await) {
+        match self.next_due(&self.shared.due_ends, conditions::NEXT_END) {
             Ok(Some(at_ms)) if at_ms == 0 || (at_ms <= now_ms && self.is_clock_trusted()) => {
                 let until_ms = if self.is_clock_trusted() { now_ms } else { 0 };
                 self.push(WriteOptions::default(), async move |act: &mut Act<'_>| {

@@ -106,6 +106,7 @@ impl Act<'_> {
         self.effects.announcement.queue.has_ready_job |=
             matches!(row.queue_place, QueuePlace::Ready | QueuePlace::Delayed);
         self.effects.announcement.queue.has_delayed_job |= row.queue_place == QueuePlace::Delayed;
+        self.effects.announcement.queue.has_job_end |= row.ends_at_ms().is_some();
         self.announce_event(id, 1);
         self.shown(row).await
     }

@@ -71,17 +71,8 @@ impl Schedules for PostgresStore {
     }
 
     fn next_run_ms(&self) -> Result<Option<u64>, StoreError> {
-        let (shared, due) = (&self.shared, &self.shared.due_schedules);
-        let due_ms = match due.known(shared.now_ms(), shared.clock.monotonic_ms()) {
-            Ok(due_ms) => due_ms,
-            Err(question) => {
-                let due_ms = self.read(async |session: &SqlSession<'_>| {
-                    session.one("SELECT min(next_run_ms) FROM schedules", &[]).await?.optional_number(0)
-                })?;
-                due.learn(question, due_ms);
-                due_ms
-            }
-        };
+        let sql = "SELECT min(next_run_ms) FROM schedules";
+        let due_ms = self.next_due(&self.shared.due_schedules, sql)?;
         Ok(due_ms.map(|due_ms| self.shared.node_time_ms(due_ms)))
     }
 }

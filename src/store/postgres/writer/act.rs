@@ -57,7 +57,6 @@ pub(crate) struct NewJobRow {
     pub(crate) place: QueuePlace,
     pub(crate) row_text: String,
     pub(crate) spec_text: String,
-    pub(crate) event_text: String,
     /// The link of the first event, if the log is chained.
     pub(crate) link: Option<ChainLink>,
     pub(crate) is_completion: bool,
@@ -232,6 +231,13 @@ impl<'t> Act<'t> {
     /// What this transaction adds to the bytes that a user keeps, as far as it is known.
     pub(crate) fn pending_bytes(&self, user: UserId) -> i64 {
         self.bytes.get(&user).copied().unwrap_or_default()
+    }
+
+    /// Writes the rows of jobs that wait for it. A read of rows that others of the same transaction may have
+    /// changed comes after it.
+    pub(crate) async fn write_pending(&mut self) -> Result<(), StoreError> {
+        self.insert_jobs().await?;
+        self.write_ended().await
     }
 
     /// Writes what is collected. Reads of the same transaction that need it call this first.

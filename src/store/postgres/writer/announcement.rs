@@ -47,6 +47,9 @@ pub(crate) struct QueueNews {
     /// A job has a new start time, or waits until one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "t")]
     pub(crate) has_delayed_job: bool,
+    /// A job has a new time at which it has to end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "e")]
+    pub(crate) has_job_end: bool,
 }
 
 impl Announcement {
@@ -68,7 +71,7 @@ impl Announcement {
     pub(crate) fn everything() -> Self {
         Self {
             is_everything: true,
-            queue: QueueNews { has_ready_job: true, has_delayed_job: true },
+            queue: QueueNews { has_ready_job: true, has_delayed_job: true, has_job_end: true },
             has_due_delivery: true,
             ..Self::default()
         }

@@ -86,8 +86,7 @@ async fn apply(
     act.confirm_ahead(&ending).await?;
     for write in writes {
         if write.options().scope == WriteScope::Any {
-            act.insert_jobs().await?;
-            act.write_ended().await?;
+            act.write_pending().await?;
         }
         write.apply(act).await?;
     }
