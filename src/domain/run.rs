@@ -53,6 +53,13 @@ pub struct RunState {
     pub fold: Option<FoldNote>,
 }
 
+impl RunState {
+    /// Whether the log has all records, without a gap. A retried job may have lost some before.
+    pub fn has_whole_log(&self) -> bool {
+        self.log == LogStage::Whole && self.retried_at_ms.is_none()
+    }
+}
+
 /// A record of a log as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogRecord {
@@ -96,28 +103,35 @@ pub struct ImportedRun {
     pub run: EndedRun,
     /// Its log, in order. The last one is the terminal event.
     pub records: Vec<LogRecord>,
+    /// The links of the records. What is left of a log cannot be chained: then there are none.
+    pub links: Vec<Option<ChainLink>>,
     /// The terminal event.
     pub end: Event,
 }
 
 impl ImportedRun {
-    /// The links of the records. What is left of a log cannot be chained: then there are none.
-    pub fn links(&self) -> Vec<Option<ChainLink>> {
-        let mut newest = ChainLink::start(self.run.state.id);
+    /// A run with these records, chained.
+    pub fn new(run: EndedRun, records: Vec<LogRecord>, end: Event) -> Self {
+        let mut newest = ChainLink::start(run.state.id);
         let link = |LogRecord { seq, sub, body }: &LogRecord| {
             newest = newest.after(RecordPlace { seq: *seq, sub: *sub }, body.as_bytes());
-            (self.run.state.log == LogStage::Whole).then_some(newest)
+            (run.state.log == LogStage::Whole).then_some(newest)
         };
-        self.records.iter().map(link).collect()
+        let links = records.iter().map(link).collect();
+        Self { run, records, links, end }
+    }
+
+    /// The head of the chain, if the log is chained.
+    pub fn log_head(&self) -> Option<ChainLink> {
+        self.links.last().copied().flatten()
     }
 
     /// Whether the records are others than those that the head of their chain proves. Of what is left of a
     /// log, or was folded, nothing can be said without the key of its server.
     pub fn contradicts_head(&self) -> bool {
         let state = &self.run.state;
-        let is_provable =
-            state.log == LogStage::Whole && state.fold.is_none() && state.retried_at_ms.is_none();
-        is_provable && state.log_head.is_some() && self.links().last().copied().flatten() != state.log_head
+        let is_provable = state.has_whole_log() && state.fold.is_none();
+        is_provable && state.log_head.is_some() && self.log_head() != state.log_head
     }
 
     /// The job as a user of this server has it. It has no batch here.

@@ -1,6 +1,6 @@
 //! The hash chain of a job's log. Each record is stored with a link: SHA-256 of the link before it, of its
-//! place and of its stored bytes. The link of the terminal event is the head of the log: whoever has it can
-//! prove each record. A fold note replaces the records that retention has removed or joined.
+//! place and of its stored bytes. The link of the terminal event is the head of the log: a person who has it
+//! can prove each record. A fold note replaces the records that retention has removed or joined.
 
 mod checkpoint;
 mod fold_note;
@@ -13,7 +13,7 @@ pub use checkpoint::{CheckpointFault, CheckpointJobs, LogCheckpoint, StoredCheck
 pub use fold_note::{FoldKind, FoldNote, FoldedLog};
 pub use key::{LogPublicKey, LogSignature, LogSigningKey};
 pub use link::{ChainLink, RecordPlace};
-pub use run_log::{RUN_KIND, RunLogError, RunLogReader};
+pub use run_log::{RUN_KIND, RunLogError, RunLogReader, split_record};
 pub use verify::{ChainFault, ChainRecord, ChainVerdict, LogChain};
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ impl RunLogReader {
         if text.starts_with("{\"seq\":") {
             let log = self.log.as_mut().ok_or("a record stands before the header of its run")?;
             let (place, link, body) =
-                split(text).ok_or("it is no record {\"seq\":N,\"sub\":M,\"body\":{…}}")?;
+                split_record(text).ok_or("it is no record {\"seq\":N,\"sub\":M,\"body\":{…}}")?;
             if let Some(note) = log.fold.filter(|note| place > note.to)
                 && log.records.last().is_none_or(|last| last.place <= note.to)
             {
@@ -100,7 +100,7 @@ fn is_header(text: &str) -> bool {
 }
 
 /// Splits the line of a record without a change of its body.
-fn split(text: &str) -> Option<(RecordPlace, Option<ChainLink>, &str)> {
+pub fn split_record(text: &str) -> Option<(RecordPlace, Option<ChainLink>, &str)> {
     let (head, rest) = text.split_once(",\"body\":")?;
     let (seq, rest_of_head) = head.strip_prefix("{\"seq\":")?.split_once(",\"sub\":")?;
     let (sub, link) = match rest_of_head.split_once(",\"link\":\"") {

@@ -5,9 +5,9 @@ use super::{END_KIND, EndLine, FileLine, HeaderLine, RUN_VERSION, is_end_of, nam
 use crate::domain::event::{Event, Record};
 use crate::domain::image::ImageType;
 use crate::domain::job::History;
-use crate::domain::log_chain::RUN_KIND;
+use crate::domain::log_chain::{RUN_KIND, RecordPlace, split_record};
 use crate::domain::message::Message;
-use crate::domain::run::{EndedRun, ImportedRun, LogRecord, LogStage, RunState};
+use crate::domain::run::{EndedRun, ImportedRun, LogRecord};
 use crate::domain::stored_file::ContentDigest;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -131,12 +131,12 @@ impl RunFileReader {
         if !self.files.is_empty() {
             return Err("a record of the log stands behind the files".to_owned());
         }
-        let record = split_record(text).ok_or("it is no record {\"seq\":N,\"sub\":M,\"body\":{…}}")?;
+        let record = log_record(text).ok_or("it is no record {\"seq\":N,\"sub\":M,\"body\":{…}}")?;
         let LogRecord { seq, sub, .. } = record;
         if seq > SEQ_MAX || sub > SUB_MAX {
             return Err(format!("{seq}.{sub} is no number of a record"));
         }
-        let is_whole = self.header.as_ref().is_some_and(|run| is_whole(&run.state));
+        let is_whole = self.header.as_ref().is_some_and(|run| run.state.has_whole_log());
         let before = self.records.last().map_or((0, 0), |last| (last.seq, last.sub));
         if (seq, sub) <= before {
             return Err(format!("record {seq}.{sub} stands behind {}.{}", before.0, before.1));
@@ -230,14 +230,9 @@ impl RunFileReader {
             files.into_iter().filter_map(|(digest, data)| data.map(|data| RunFileContent { digest, data }));
         let records = std::mem::take(&mut self.records);
         let history = std::mem::take(&mut self.history);
-        let run = ImportedRun { run, records, end };
+        let run = ImportedRun::new(run, records, end);
         Ok(RunFile { contents: contents.collect(), history, run })
     }
-}
-
-/// Whether the log has all records, without a gap. A retried job may have lost some before.
-fn is_whole(state: &RunState) -> bool {
-    state.log == LogStage::Whole && state.retried_at_ms.is_none()
 }
 
 fn read_header(text: &str) -> Result<(EndedRun, History), String> {
@@ -267,12 +262,10 @@ fn read_header(text: &str) -> Result<(EndedRun, History), String> {
     Ok((EndedRun { state, spec, hides_input, output, usage }, history))
 }
 
-/// Splits the line of a record without a change of its body.
-fn split_record(text: &str) -> Option<LogRecord> {
-    let (seq, rest) = text.strip_prefix("{\"seq\":")?.split_once(",\"sub\":")?;
-    let (sub, rest) = rest.split_once(",\"body\":")?;
-    let body = rest.strip_suffix('}')?.to_owned();
-    Some(LogRecord { seq: seq.parse().ok()?, sub: sub.parse().ok()?, body })
+/// The record of a line. Imports compute its link; a line that has one is none of an export.
+fn log_record(text: &str) -> Option<LogRecord> {
+    let (RecordPlace { seq, sub }, None, body) = split_record(text)? else { return None };
+    Some(LogRecord { seq, sub, body: body.to_owned() })
 }
 
 #[cfg(test)]
@@ -282,6 +275,7 @@ mod tests {
     use crate::domain::event::{EngineMark, FinishReason, StepKind};
     use crate::domain::id::JobId;
     use crate::domain::job::{JobSpec, JobStatus};
+    use crate::domain::run::{LogStage, RunState};
     use crate::domain::usage::{Usage, UsageByModel};
     use proptest::prelude::*;
 

@@ -122,7 +122,7 @@ impl JobRow {
     /// A job from another server. Its usage counts as booked: that server has done so.
     pub(crate) fn imported(run: &ImportedRun, user: UserId, (accept, now_ms): (u64, u64)) -> Self {
         let EndedRun { state, output, usage, .. } = &run.run;
-        let log_head = run.links().last().copied().flatten();
+        let log_head = run.log_head();
         Self {
             is_chained: log_head.is_some(),
             ledger: usage.clone(),

@@ -170,8 +170,7 @@ impl Act<'_> {
         let sql = "INSERT INTO records (job, seq, sub, body, handle, link) SELECT $1, s, b, t::json, h, l \
                    FROM unnest($2::bigint[], $3::integer[], $4::text[], $5::text[], $6::bytea[]) AS r(s, b, t, h, l)";
         let job = run.run.state.id.to_string();
-        let links: Vec<_> =
-            run.links().into_iter().map(|link| link.map(|link| link.to_bytes().to_vec())).collect();
+        let links: Vec<_> = run.links.iter().map(|link| link.map(|link| link.to_bytes().to_vec())).collect();
         self.session.send(sql, &[&job, &seqs, &subs, &bodies, &handles, &links]).await?;
         self.count_bytes(user, sql_number(bytes));
         Ok(())

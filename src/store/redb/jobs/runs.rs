@@ -125,9 +125,9 @@ impl Transaction<'_> {
         if !output.is_empty() {
             self.tables.outputs.insert(&id, values::encode_text(output).as_slice())?;
         }
-        for (LogRecord { seq, sub, body }, link) in run.records.iter().zip(run.links()) {
+        for (LogRecord { seq, sub, body }, link) in run.records.iter().zip(&run.links) {
             let key = LogKey { job, seq: *seq, sub: *sub }.encode();
-            self.tables.log.insert(&key, values::encode_record_text(body, link).as_slice())?;
+            self.tables.log.insert(&key, values::encode_record_text(body, *link).as_slice())?;
         }
         self.put_row(&row)?;
         self.notify_event(job, state.last_event_id);
