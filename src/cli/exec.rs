@@ -1,7 +1,7 @@
 //! `nanoclaw exec`: runs a program in the sandbox, without a server.
 
 use super::error::CliError;
-use super::terminal::Terminal;
+use super::terminal::{Terminal, open_input};
 use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus, Sandbox, SandboxOptions};
 use std::fmt::Display;
 use std::io::Read;
@@ -134,11 +134,7 @@ fn read_code(file: &Path) -> Result<String, CliError> {
         CliError::failed(format!("cannot read '{}': {why}", file.display()))
             .hint("a program is a file of UTF-8 text, or '-' for stdin")
     };
-    let source: Box<dyn Read> = if file == Path::new("-") {
-        Box::new(std::io::stdin())
-    } else {
-        Box::new(std::fs::File::open(file).map_err(|error| cannot_read(&error))?)
-    };
+    let source = open_input(file).map_err(|error| cannot_read(&error))?;
     let mut bytes = Vec::new();
     source.take(MAX_CODE_BYTES).read_to_end(&mut bytes).map_err(|error| cannot_read(&error))?;
     String::from_utf8(bytes).map_err(|error| {

@@ -11,7 +11,7 @@ use super::client::retry::{RequestRetry, RetryError};
 use super::client::{ApiClient, RequestError, refusal};
 use super::error::CliError;
 use super::interrupt::{exit_on_interrupt, unless_interrupted};
-use super::terminal::Terminal;
+use super::terminal::{Terminal, open_input};
 use crate::app::system::{SystemClock, SystemEntropy};
 use crate::domain::usage::Usage;
 use crate::ports::{CancelToken, Entropy};
@@ -119,11 +119,7 @@ fn read(path: &Path) -> Result<String, CliError> {
         CliError::failed(format!("cannot read '{}': {why}", path.display()))
             .hint("cases are JSON lines of UTF-8 text, or '-' for stdin")
     };
-    let source: Box<dyn Read> = if path == Path::new("-") {
-        Box::new(std::io::stdin())
-    } else {
-        Box::new(std::fs::File::open(path).map_err(|error| unreadable(&error))?)
-    };
+    let source = open_input(path).map_err(|error| unreadable(&error))?;
     let mut text = String::new();
     source
         .take(FILE_BYTES.saturating_add(1))

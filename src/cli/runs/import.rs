@@ -3,12 +3,11 @@
 use super::export::refused;
 use crate::cli::client::{ApiClient, RequestError};
 use crate::cli::error::CliError;
-use crate::cli::terminal::Terminal;
+use crate::cli::terminal::{Terminal, open_input};
 use crate::domain::run_file::{RunFile, RunFileReader};
 use serde_json::{Value, json};
 use std::fmt::Display;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Args)]
@@ -73,11 +72,7 @@ fn send(client: &ApiClient, id: &str, text: &str) -> Result<Value, CliError> {
 
 /// Opens a file of runs; `-` is stdin.
 pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead>, CliError> {
-    if path == Path::new("-") {
-        return Ok(Box::new(std::io::stdin().lock()));
-    }
-    let file = File::open(path).map_err(|error| unreadable(&path.display(), &error))?;
-    Ok(Box::new(BufReader::new(file)))
+    open_input(path).map_err(|error| unreadable(&path.display(), &error))
 }
 
 fn unreadable(name: &dyn Display, why: &dyn Display) -> CliError {

@@ -1,5 +1,5 @@
 //! The two output streams of a command: data on stdout, messages on stderr. Everything that reaches a
-//! terminal goes through `escape`.
+//! terminal goes through `escape`. Files that a command reads.
 
 mod escape;
 pub(super) mod progress;
@@ -9,7 +9,9 @@ use escape::visible;
 use rustix::termios::tcgetwinsize;
 use serde_json::Value;
 use std::borrow::Cow;
-use std::io::{self, IsTerminal, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::path::Path;
 #[cfg(test)]
 use std::sync::{Arc, Mutex};
 
@@ -21,6 +23,14 @@ const COLUMNS: (usize, usize) = (40, 160);
 
 /// Moves the cursor home and erases all that follows.
 const CLEAR: &[u8] = b"\x1b[H\x1b[J";
+
+/// Opens a file to read; `-` is stdin.
+pub(crate) fn open_input(path: &Path) -> io::Result<Box<dyn BufRead>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdin().lock()));
+    }
+    Ok(Box::new(BufReader::new(File::open(path)?)))
+}
 
 #[derive(Debug, Clone)]
 pub(crate) struct Terminal {
