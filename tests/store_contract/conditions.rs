@@ -245,7 +245,7 @@ fn a_cancelled_job_waits_no_more_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_retry_makes_no_cycle_whoever_is_retried_first() {
+fn a_retry_makes_no_cycle_in_whatever_order_jobs_are_retried() {
     let fixture = Fixture::new();
     // Both are of one conversation: the retried predecessor stands behind the other there.
     let run = with(after(turn(2, ANN, "chat"), &[1]), |conditions| conditions.on_failure = OnFailure::Run);
