@@ -111,7 +111,14 @@ impl JobUsages {
     pub(super) fn limit(self: &Arc<Self>, user: UserId, job: JobId) -> Result<JobDirectoryLimit, FileError> {
         let most = self.allowance(user, job)?.bytes;
         let usage = self.of_user(user);
-        let start = self.counted(user, &usage)?.of(job);
+        let mut usage = self.counted(user, &usage)?;
+        let mut start = usage.of(job);
+        if start.bytes > self.job.bytes || start.entries > self.job.entries {
+            // A run's last count stops above the limit. Its successor, which cleans up, may hold all of it.
+            start = self.workspaces.usage(&Workspace::of_job(user, job))?;
+            usage.put(job, start);
+        }
+        drop(usage);
         Ok(JobDirectoryLimit { usages: Arc::clone(self), user, job, start, most })
     }
 
@@ -264,9 +271,16 @@ mod tests {
     #[test]
     fn a_program_in_an_overfull_directory_may_shrink_it() {
         let home = tempfile::tempdir().unwrap();
-        let (usages, _) = usages(home.path(), &limits());
-        usages.record(USER, job(1), StorageUsage { bytes: 500, entries: 50 }).unwrap();
+        let (usages, files) = usages(home.path(), &limits());
+        let workspace = Workspace::of_job(USER, job(1));
+        files.make(&workspace).unwrap();
+        for n in 0..50 {
+            std::fs::write(files.absolute(&workspace).join(n.to_string()), [0; 10]).unwrap();
+        }
+        // The count at the end of a run stops above the limit.
+        usages.record(USER, job(1), StorageUsage { bytes: 60, entries: 6 }).unwrap();
         let limit = usages.limit(USER, job(1)).unwrap();
+        assert_eq!(limit.check(500, 50), Ok(()));
         assert_eq!(limit.check(400, 40), Ok(()));
         assert_eq!(limit.max_entries(), 50);
         assert_eq!(limit.check(501, 50).unwrap_err().0, "job_bytes");
