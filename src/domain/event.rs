@@ -3,6 +3,7 @@
 //! *Events* are what clients see: their `seq` starts at 1 and has no gap. *Marks* are what the engine needs
 //! to continue after a crash: they stand between events and have no `seq`, so that clients can count.
 
+use super::call_times::CallTimes;
 use super::log_chain::ChainLink;
 use super::message::ProviderReplay;
 use super::tool::ToolCall;
@@ -271,6 +272,9 @@ pub enum Event {
         content: String,
         /// The call did not run: a duplicate, or interrupted with unknown outcome.
         skipped: bool,
+        /// When the call ended, unix milliseconds; absent for a call that was not made.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ended_at_ms: Option<u64>,
     },
     /// The step of this index was cut off; clients drop it.
     StepDiscarded {
@@ -348,6 +352,9 @@ pub enum EngineMark {
         /// As in [`Event::Done`].
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stop_sequence: Option<String>,
+        /// When the model was called; absent for an answer that stands for a call.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        times: Option<CallTimes>,
     },
     /// A model call failed: all steps since the last such mark are discarded.
     ModelFailed {
@@ -366,6 +373,9 @@ pub enum EngineMark {
         /// The model that was called; absent for the job's own model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
+        /// When it was called.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        times: Option<CallTimes>,
     },
     /// The engine switched to this model after failures of the previous one.
     ModelSwitched {
@@ -434,6 +444,9 @@ pub enum EngineMark {
         content: String,
         /// See [`Event::ToolResult`].
         skipped: bool,
+        /// See [`Event::ToolResult`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ended_at_ms: Option<u64>,
     },
 }
 

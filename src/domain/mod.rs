@@ -6,6 +6,7 @@ pub mod approval;
 pub mod attachment;
 pub mod batch;
 pub mod batch_object;
+pub mod call_times;
 pub mod canonical;
 pub mod characters;
 pub mod client_call_id;

@@ -117,7 +117,7 @@ pub fn fold(events: impl IntoIterator<Item = SequencedEvent>) -> Vec<Step> {
                 _ => drop(parts.insert(index, text_step(kind, text))),
             },
             Event::ToolCall { index, call, .. } => drop(parts.insert(index, StepContent::ToolCall(call))),
-            Event::ToolResult { index, id_ref, name, content, skipped } => {
+            Event::ToolResult { index, id_ref, name, content, skipped, .. } => {
                 parts.insert(index, StepContent::ToolResult { id_ref, name, content, skipped });
             }
             Event::StepDiscarded { index } => drop(parts.remove(&index)),
@@ -231,7 +231,7 @@ mod tests {
 
     fn result(index: u32, id_ref: &str, content: &str) -> Event {
         let (id_ref, name, content) = (id_ref.to_owned(), "calculator".to_owned(), content.to_owned());
-        Event::ToolResult { index, id_ref, name, content, skipped: false }
+        Event::ToolResult { index, id_ref, name, content, skipped: false, ended_at_ms: None }
     }
 
     fn folded(events: Vec<Event>) -> Vec<Step> {

@@ -220,6 +220,7 @@ mod tests {
                 model,
                 echo: None,
                 stop_sequence: None,
+                times: None,
             };
             ledger.add_record(&mark.into(), "a");
         }

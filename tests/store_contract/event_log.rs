@@ -14,6 +14,7 @@ fn mark() -> Record {
         model: None,
         echo: None,
         stop_sequence: None,
+        times: None,
     }
     .into()
 }

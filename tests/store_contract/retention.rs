@@ -62,6 +62,7 @@ impl RetentionSetup {
             model: None,
             echo: None,
             stop_sequence: None,
+            times: None,
         };
         let records: Vec<Record> = vec![
             delta(0, 0, "one "),

@@ -21,6 +21,7 @@ fn p7_a_tool_result_is_readable_by_its_owner_until_the_job_is_deleted() {
             name: "t".to_owned(),
             content: "short".to_owned(),
             skipped: false,
+            ended_at_ms: None,
         };
         fixture
             .store

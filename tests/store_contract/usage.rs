@@ -55,6 +55,7 @@ fn all_usage_of_a_job_is_recorded_by_model_at_its_end() {
         elsewhere: false,
         usage: Usage::new(5, 1),
         model: None,
+        times: None,
     };
     spend(&fixture, &lease, vec![failure.into(), demo(10), cost(Some("other"), Usage::new(20, 1))]);
     assert_eq!(usage_rows(&fixture.store, ANN), [], "usage is recorded at the end");

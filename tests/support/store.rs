@@ -99,6 +99,7 @@ pub(crate) fn cost(model: Option<&str>, usage: Usage) -> Record {
         model,
         echo: None,
         stop_sequence: None,
+        times: None,
     }
     .into()
 }

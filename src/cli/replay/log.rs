@@ -139,7 +139,7 @@ impl ReplayLog {
         if self.difference.is_some() {
             return false;
         }
-        let record = self.with_recorded_wait(self.placed(record));
+        let record = self.with_recorded_times(self.with_recorded_wait(self.placed(record)));
         let Ok(body) = serde_json::to_string(&record) else { return false };
         let place = self.next_place(&record);
         let line = LogRecord { seq: place.0, sub: place.1, body };
@@ -208,6 +208,14 @@ impl ReplayLog {
             {
                 Event::Status { status: *status, attempt: *attempt, reason: Some(recorded.clone()) }.into()
             }
+            _ => record,
+        }
+    }
+
+    /// The replay takes other times for its calls: the recorded ones count.
+    fn with_recorded_times(&self, record: Record) -> Record {
+        match self.recording.at(self.len()) {
+            Some(recorded) if self.is_checked() => record.with_times_of(recorded),
             _ => record,
         }
     }

@@ -66,7 +66,7 @@ impl CheckingTools {
                 }
                 Some(
                     Record::Event(Event::ToolResult { id_ref, content, skipped, .. })
-                    | Record::Mark(EngineMark::ToolFinished { id_ref, content, skipped }),
+                    | Record::Mark(EngineMark::ToolFinished { id_ref, content, skipped, .. }),
                 ) => {
                     let Some(call) = own(id_ref) else { return BREAK };
                     if !seen.is_empty() {

@@ -64,8 +64,15 @@ fn records(decided: &[DecidedCall]) -> Vec<Record> {
     }
     let (finish_reason, usage) = (FinishReason::ToolCalls, Usage::default());
     records.push(
-        EngineMark::ModelFinished { finish_reason, usage, model: None, echo: None, stop_sequence: None }
-            .into(),
+        EngineMark::ModelFinished {
+            finish_reason,
+            usage,
+            model: None,
+            echo: None,
+            stop_sequence: None,
+            times: None,
+        }
+        .into(),
     );
     for (index, DecidedCall { approve, reason, .. }) in decided.iter().enumerate() {
         let id_refs = vec![format!("approved_{index}")];

@@ -133,8 +133,10 @@ impl Journal for LogJournal<'_> {
         });
         // In the transaction of the result: the model has seen the file if and only if it has the result.
         let seen = self.take_seen(&call.id_ref);
+        let ended_at_ms = self.ports.clock.now_ms();
         let settle = |turn: &TurnState| {
             let results = turn.settle(&call.id_ref, &outcome.content, outcome.skipped);
+            let results = results.into_iter().map(|result| result.with_tool_end(&call.id_ref, ended_at_ms));
             full_result.into_iter().chain(seen).chain(results).collect()
         };
         // The state stores a failed write, which ends the run.

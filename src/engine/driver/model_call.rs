@@ -5,6 +5,7 @@ use super::prompt::{FinalInstruction, PromptBudget};
 use super::reply::PartialReply;
 use super::summary::ShortenOutcome;
 use super::{DriveOutcome, Driver};
+use crate::domain::call_times::CallTimes;
 use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StatusPhase, StepKind};
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
@@ -129,6 +130,7 @@ impl Driver<'_> {
         let mut urgency = Urgency::Now;
         let (turn, progress) = (&mut self.turn, &self.progress);
         progress.call_model(&self.request.model);
+        let started_at_ms = self.ports.clock.now_ms();
         let outcome = self.ports.model.ask(&self.request, &self.cancel, &mut |chunk| {
             // Nothing may be written after a lost piece, even if the model ignores `Break`.
             if write_error.is_some() {
@@ -163,6 +165,7 @@ impl Driver<'_> {
             }
             ControlFlow::Continue(())
         });
+        reply.times = Some(CallTimes { started_at_ms, ended_at_ms: self.ports.clock.now_ms() });
         progress.wait_for_store();
         if let Some(error) = write_error {
             return Err(error);
@@ -194,6 +197,7 @@ impl Driver<'_> {
             self.estimate(&format!("{}{calls}", reply.text))
         };
         let sealed = self.turn.seal(completion, with_tools, usage, &|name| self.is_handed(name));
+        let sealed: Vec<_> = sealed.into_iter().map(|record| record.with_model_times(reply.times)).collect();
         self.apply(&sealed);
         let mut records = unwritten;
         records.extend(sealed);
@@ -283,9 +287,9 @@ impl Driver<'_> {
         // A shorter prompt for the same model is tried before another model.
         let elsewhere = elsewhere && !(code == FailureCode::ContextTooLong && retryable);
         let usage = self.partial_cost(reply).unwrap_or_default();
-        let model = Some(self.request.model.clone());
+        let (model, times) = (Some(self.request.model.clone()), reply.times);
         self.append(vec![
-            EngineMark::ModelFailed { message, code, retryable, elsewhere, usage, model }.into(),
+            EngineMark::ModelFailed { message, code, retryable, elsewhere, usage, model, times }.into(),
         ])
     }
 

@@ -1,5 +1,6 @@
 //! The streamed text and the reported usage of a model call.
 
+use crate::domain::call_times::CallTimes;
 use crate::domain::event::{Record, StepKind};
 use crate::domain::usage::Usage;
 use crate::engine::turn::TurnState;
@@ -14,6 +15,8 @@ pub(super) struct PartialReply {
     pub(super) text: String,
     /// Usage as the provider reported it.
     pub(super) usage: Option<Usage>,
+    /// When the model was called; `None`: it was not.
+    pub(super) times: Option<CallTimes>,
 }
 
 impl PartialReply {

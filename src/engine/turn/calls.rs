@@ -23,6 +23,9 @@ pub(super) enum CallApproval {
     Denied(String),
 }
 
+/// Content, whether the call was skipped, and when it ended.
+pub(super) type SettledOutcome = (String, bool, Option<u64>);
+
 /// A call of the current batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct CallState {
@@ -31,7 +34,7 @@ struct CallState {
     is_client: bool,
     decision: Option<CallApproval>,
     started: bool,
-    outcome: Option<(String, bool)>,
+    outcome: Option<SettledOutcome>,
     published: bool,
 }
 
@@ -79,9 +82,9 @@ impl CallBatch {
         }
     }
 
-    pub(super) fn settle(&mut self, id_ref: &str, content: &str, skipped: bool) {
+    pub(super) fn settle(&mut self, id_ref: &str, outcome: SettledOutcome) {
         if let Some(state) = self.unsettled_mut(id_ref) {
-            state.outcome = Some((content.to_owned(), skipped));
+            state.outcome = Some(outcome);
         }
     }
 
@@ -159,18 +162,18 @@ impl CallBatch {
     /// outcome.
     pub(super) fn publishable(&self, first_index: u32, new_outcome: NewOutcome<'_>) -> Vec<Record> {
         let outcome = |state: &CallState| match (&state.outcome, new_outcome) {
-            (Some((content, skipped)), _) => Some((content.clone(), *skipped)),
+            (Some(settled), _) => Some(settled.clone()),
             (None, Some((id_ref, content, skipped))) if state.call.id_ref == id_ref => {
-                Some((content.to_owned(), skipped))
+                Some((content.to_owned(), skipped, None))
             }
             _ => None,
         };
         let ready = self.server_calls().filter(|s| !s.published).map_while(|s| Some((s, outcome(s)?)));
         (first_index..)
             .zip(ready)
-            .map(|(index, (state, (content, skipped)))| {
+            .map(|(index, (state, (content, skipped, ended_at_ms)))| {
                 let (id_ref, name) = (state.call.id_ref.clone(), state.call.name.clone());
-                Event::ToolResult { index, id_ref, name, content, skipped }.into()
+                Event::ToolResult { index, id_ref, name, content, skipped, ended_at_ms }.into()
             })
             .collect()
     }
@@ -178,7 +181,7 @@ impl CallBatch {
     /// The results that the conversation keeps for calls without a published one. The client brings its own.
     pub(super) fn closing(&self) -> impl Iterator<Item = Message> {
         self.server_calls().filter(|s| !s.published).map(|state| {
-            let content = state.outcome.as_ref().map_or(CANCELLED, |(content, _)| content).to_owned();
+            let content = state.outcome.as_ref().map_or(CANCELLED, |(content, ..)| content).to_owned();
             result_message(&state.call, content)
         })
     }
@@ -186,7 +189,8 @@ impl CallBatch {
 
 /// The mark of an outcome that is not published yet.
 pub(super) fn finished_mark(id_ref: &str, content: &str, skipped: bool) -> Record {
-    EngineMark::ToolFinished { id_ref: id_ref.to_owned(), content: content.to_owned(), skipped }.into()
+    let (id_ref, content, ended_at_ms) = (id_ref.to_owned(), content.to_owned(), None);
+    EngineMark::ToolFinished { id_ref, content, skipped, ended_at_ms }.into()
 }
 
 /// The result as a message for the model.

@@ -316,8 +316,8 @@ impl TurnState {
                 self.calls.decide(id_refs, &CallApproval::Denied(reason.clone()));
             }
             EngineMark::ToolStarted { id_ref } => self.calls.start(id_ref),
-            EngineMark::ToolFinished { id_ref, content, skipped } => {
-                self.calls.settle(id_ref, content, *skipped);
+            EngineMark::ToolFinished { id_ref, content, skipped, ended_at_ms } => {
+                self.calls.settle(id_ref, (content.clone(), *skipped, *ended_at_ms));
             }
         }
     }
@@ -466,8 +466,10 @@ impl TurnState {
             let is_client = is_client(&call.name);
             records.push(Event::ToolCall { index, call, is_client }.into());
         }
-        let model = self.failures.model().map(str::to_owned);
-        records.push(EngineMark::ModelFinished { finish_reason, usage, model, echo, stop_sequence }.into());
+        let (model, times) = (self.failures.model().map(str::to_owned), None);
+        records.push(
+            EngineMark::ModelFinished { finish_reason, usage, model, echo, stop_sequence, times }.into(),
+        );
         records
     }
 

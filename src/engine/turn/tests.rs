@@ -191,6 +191,7 @@ fn consecutive_model_failures_are_bounded_per_run() {
             elsewhere: false,
             usage: Usage::default(),
             model: None,
+            times: None,
         }
         .into()
     };
@@ -369,6 +370,7 @@ fn failed(elsewhere: bool) -> Record {
         elsewhere,
         usage: Usage::new(10, 5),
         model: None,
+        times: None,
     }
     .into()
 }

@@ -75,7 +75,7 @@ pub(crate) fn write_event(
             let step = ToolCallFrame { id, index, kind, id_ref, name, arguments, is_client };
             write(out, wire, seq, "process_step", &step)
         }
-        Event::ToolResult { index, id_ref, name, content, skipped } => {
+        Event::ToolResult { index, id_ref, name, content, skipped, .. } => {
             let (id, kind, skipped) = (StepId(*index), "tool_result", *skipped);
             let step = ToolResultFrame { id, index: *index, kind, id_ref, name, content, skipped };
             write(out, wire, seq, "process_step", &step)

@@ -58,13 +58,27 @@ fn rounds(count: usize, words: usize) -> TurnState {
         log.push(Event::ToolCall { index, call: call(&id), is_client: false }.into());
         let (finish_reason, usage) = (FinishReason::ToolCalls, Usage::new(1, 1));
         log.push(
-            EngineMark::ModelFinished { finish_reason, usage, model: None, echo: None, stop_sequence: None }
-                .into(),
+            EngineMark::ModelFinished {
+                finish_reason,
+                usage,
+                model: None,
+                echo: None,
+                stop_sequence: None,
+                times: None,
+            }
+            .into(),
         );
         let content = text.clone();
         log.push(
-            Event::ToolResult { index: index + 1, id_ref: id, name: "t".into(), content, skipped: false }
-                .into(),
+            Event::ToolResult {
+                index: index + 1,
+                id_ref: id,
+                name: "t".into(),
+                content,
+                skipped: false,
+                ended_at_ms: None,
+            }
+            .into(),
         );
     }
     TurnState::fold(&log)

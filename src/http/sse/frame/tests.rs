@@ -302,6 +302,7 @@ fn every_event_frame_has_the_documented_fields() {
         name: "n".into(),
         content: "{}".into(),
         skipped: false,
+        ended_at_ms: None,
     };
     let done = Event::Done {
         message_id: id,

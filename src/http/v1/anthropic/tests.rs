@@ -311,6 +311,7 @@ fn answer() -> Vec<Event> {
             name: "t".into(),
             content: "{}".into(),
             skipped: false,
+            ended_at_ms: None,
         },
         delta(4, StepKind::Thinking, 0, "aha"),
         delta(5, StepKind::Text, 0, "It is 42."),

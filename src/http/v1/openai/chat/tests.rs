@@ -27,7 +27,7 @@ fn call(index: u32, name: &str, is_client: bool) -> Event {
 
 fn result(index: u32) -> Event {
     let (id_ref, name, content) = ("provider".into(), "tool".into(), "{}".into());
-    Event::ToolResult { index, id_ref, name, content, skipped: false }
+    Event::ToolResult { index, id_ref, name, content, skipped: false, ended_at_ms: None }
 }
 
 fn done(finish_reason: FinishReason) -> Event {

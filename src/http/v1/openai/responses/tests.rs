@@ -56,7 +56,7 @@ fn call(index: u32, name: &str, is_client: bool) -> Event {
 
 fn result(index: u32, of: u32) -> Event {
     let (id_ref, name, content) = (format!("c{of}"), "tool".into(), "{\"success\":true}".into());
-    Event::ToolResult { index, id_ref, name, content, skipped: false }
+    Event::ToolResult { index, id_ref, name, content, skipped: false, ended_at_ms: None }
 }
 
 fn done(finish_reason: FinishReason) -> Event {
