@@ -35,6 +35,7 @@ mod schedule;
 mod seen_files;
 mod semaphore;
 mod shared_files;
+mod span_exports;
 mod status;
 mod store;
 mod store_error;
@@ -99,6 +100,7 @@ pub use schedule::{
 pub use seen_files::{SeenFile, SeenFiles};
 pub use semaphore::{Semaphore, SemaphorePermit};
 pub use shared_files::{HeldLock, LockMode, SharedFiles, SharedLock, SharedLockKind, lock_slot};
+pub use span_exports::{SpanExport, SpanExports};
 pub use status::{
     McpServerInfo, McpServerState, ModelCalls, Percentiles, SandboxLevelInfo, SandboxLevelState,
     ServerFigures, ServerStatus, UserJobCounts,

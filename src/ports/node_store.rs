@@ -17,6 +17,7 @@ use super::rate_windows::RateWindows;
 use super::results::Results;
 use super::runs::Runs;
 use super::schedule::Schedules;
+use super::span_exports::SpanExports;
 use super::status::UserJobCounts;
 use super::store::Store;
 use super::store_error::StoreError;
@@ -64,6 +65,7 @@ pub trait NodeStore:
     + Results
     + Runs
     + Schedules
+    + SpanExports
     + StatsSource
     + StoredCompletions
     + StoredFiles

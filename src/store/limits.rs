@@ -36,6 +36,8 @@ pub(crate) struct StoreLimits {
     pub(crate) share: Option<FairShare>,
     /// Whether quotas of accounts hold.
     pub(crate) has_quotas: bool,
+    /// Whether ended jobs are queued for the export of their spans.
+    pub(crate) exports_spans: bool,
 }
 
 impl StoreLimits {
@@ -53,6 +55,7 @@ impl StoreLimits {
             model_schedules: limits.model_schedules,
             model_schedule_tokens: limits.model_schedule_tokens,
             has_quotas: options.has_quotas,
+            exports_spans: options.exports_spans,
             ageing_ms: limits.queue_ageing_s.saturating_mul(1_000),
             idempotency_ms: limits.idempotency_s.saturating_mul(1_000),
             share: options.share,

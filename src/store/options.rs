@@ -46,6 +46,9 @@ pub struct StoreOptions {
     /// Whether quotas of accounts hold: not in single mode. The caller that opens the store sets it.
     #[serde(skip)]
     pub has_quotas: bool,
+    /// Whether ended jobs are queued for the export of their spans. Follows from `otlp:`.
+    #[serde(skip)]
+    pub exports_spans: bool,
 }
 
 /// Retention of ended jobs and of uploaded files.
@@ -94,6 +97,7 @@ impl Default for StoreOptions {
             share: None,
             new_store: false,
             has_quotas: true,
+            exports_spans: false,
         }
     }
 }

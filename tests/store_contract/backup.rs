@@ -2,7 +2,7 @@
 
 use super::batches::source;
 use super::conversation_items;
-use super::fixture::{Fixture, open};
+use super::fixture::{Fixture, open, options};
 use super::projects;
 use super::schedules::{every, order, schedule};
 use super::stored_files;
@@ -22,6 +22,7 @@ use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::domain::webhook::{AfterAttempt, DeliveryAttempt, WebhookUrl};
 use nanoclaw::ports::{AccountChange, NewBatch, NewLine, Store, StoreError, SubmitError, Urgency};
+use nanoclaw::store::options::StoreOptions;
 use nanoclaw::store::{AtomicFile, OpenError, backup_closed, restore};
 use redb::{ReadableDatabase, ReadableTableMetadata, TableHandle};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +31,8 @@ use std::path::Path;
 
 /// Jobs in every state, so that no table is empty.
 pub(crate) fn busy() -> Fixture {
-    let fixture = Fixture::file();
+    let exporting = StoreOptions { exports_spans: true, ..options() };
+    let fixture = Fixture::file_with_options(&exporting);
     let mut late = job(1, ANN);
     late.spec.run_at_ms = Some(9_000_000);
     let image = Image {

@@ -59,6 +59,11 @@ impl Fixture {
         Self::at(StorePlace::file(), &options(), limits, ManualClock::new())
     }
 
+    /// The same with these options.
+    pub(crate) fn file_with_options(options: &StoreOptions) -> Self {
+        Self::at(StorePlace::file(), options, &Limits::default(), ManualClock::new())
+    }
+
     fn at(place: StorePlace, options: &StoreOptions, limits: &Limits, clock: Arc<ManualClock>) -> Self {
         let (store, file) = place.open_any(options, limits, Arc::clone(&clock) as Arc<dyn Clock>);
         Self { store, clock, place, file }

@@ -32,6 +32,7 @@ mod regenerate;
 mod retention;
 mod retries;
 pub(crate) mod schedules;
+mod span_exports;
 mod stored_bytes;
 mod stored_files;
 mod summaries;

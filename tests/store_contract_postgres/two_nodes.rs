@@ -4,13 +4,15 @@ use super::fixture::Fixture;
 use crate::support::store::{ANN, delta, done, id, job};
 use nanoclaw::domain::event::Event;
 use nanoclaw::domain::id::{DeliveryId, JobId, ScheduleId};
+use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::schedule::{Schedule, ScheduledRequest};
 use nanoclaw::domain::timing::Timing;
 use nanoclaw::domain::webhook::{AfterAttempt, Delivery, DeliveryAttempt, DeliveryState, WebhookUrl};
 use nanoclaw::ports::{
     Clock, DeliveryQuery, Entropy, NewJob, NoopMeter, Outbox, Payload, Payloads, ScheduleQuery, Schedules,
-    Store, StoreError, Urgency,
+    SpanExport, SpanExports, Store, StoreError, Urgency,
 };
+use nanoclaw::store::options::StoreOptions;
 use nanoclaw::webhooks::{
     Dispatcher, DispatcherPorts, SendError, Signer, WebhookRequest, WebhookResponse, WebhookSender,
     secret_from_key,
@@ -351,4 +353,41 @@ fn p4_a_write_that_began_before_its_node_lost_its_lease_is_refused() {
     assert_ne!(nodes(), before, "the node has a lease again");
     let events = fixture.store.events(id(1), 2, 10).unwrap().events;
     assert!(!events.iter().any(|found| matches!(found.event, Event::Delta { .. })), "{events:?}");
+}
+
+/// Two nodes, and three ended jobs whose spans wait.
+fn nodes_with_ends() -> Option<(Fixture, Fixture)> {
+    let options = StoreOptions { exports_spans: true, ..StoreOptions::default() };
+    let one = Fixture::with_options(&Limits::default(), &options)?;
+    let other = one.beside();
+    for number in 1..=3 {
+        one.submit([job(number, ANN)]);
+        let lease = one.claim();
+        one.store.finish(lease.fence(), Vec::new(), done(id(number), "yes")).wait().unwrap();
+    }
+    Some((one, other))
+}
+
+fn exports(node: &Fixture, max: usize, lease_s: u64) -> Vec<JobId> {
+    let taken: Vec<SpanExport> = node.store.take_span_exports(max, lease_s).unwrap();
+    taken.into_iter().map(|export| export.job).collect()
+}
+
+#[test]
+fn the_spans_of_an_ended_job_are_exported_by_one_node() {
+    let Some((one, other)) = nodes_with_ends() else { return };
+    assert_eq!(exports(&one, 2, 60), [id(1), id(2)]);
+    assert_eq!(exports(&other, 9, 60), [id(3)], "what another node has taken stays with it");
+    assert_eq!(exports(&one, 9, 60), [id(1), id(2)], "it gets them again until they are removed");
+    assert_eq!(exports(&other, 9, 60), [id(3)]);
+}
+
+#[test]
+fn another_node_exports_what_one_has_kept_for_too_long_or_left() {
+    let Some((one, other)) = nodes_with_ends() else { return };
+    assert_eq!(exports(&one, 9, 0).len(), 3);
+    assert_eq!(exports(&other, 1, 60), [id(1)], "the lease is over");
+    assert_eq!(exports(&one, 9, 60), [id(2), id(3)]);
+    one.store.close();
+    assert_eq!(exports(&other, 9, 60), [id(1), id(2), id(3)], "the node is gone");
 }

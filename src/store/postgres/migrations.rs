@@ -30,6 +30,7 @@ const STEPS: &[LayoutStep] = &[
     (13, FIRST, include_str!("schema/0013_commit_marks.sql")),
     (14, FIRST, include_str!("schema/0014_log_chains.sql")),
     (15, FIRST, include_str!("schema/0015_conditions.sql")),
+    (16, FIRST, include_str!("schema/0016_span_exports.sql")),
 ];
 
 /// The layout of the first build. Nodes of that build do not say which layout they know.

@@ -124,6 +124,7 @@ impl Act<'_> {
             return Ok(());
         }
         let (rows, outputs): (Vec<_>, Vec<_>) = std::mem::take(&mut self.ended).into_iter().unzip();
+        self.queue_span_exports(&rows).await?;
         let documents: Vec<String> = rows.iter().map(document).collect::<Result<_, _>>()?;
         let sql = "UPDATE jobs SET accept = u.accept, status = u.status, place = 'out', fair = u.fair, due_ms = u.due_ms, \
                    epoch = u.epoch, lease_node = NULL, cancel_requested = u.cancelled, finished_at_ms = u.finished_at_ms, \

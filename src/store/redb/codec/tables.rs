@@ -12,7 +12,7 @@ use crate::store::redb::codec::keys::deliveries::{DeliveryBytes, DeliveryOwnerBy
 use crate::store::redb::codec::keys::jobs::{
     AnsweredApprovalBytes, BackgroundJobBytes, CheckpointBytes, DelayedBytes, EndedBytes, FairBytes,
     IdempotencyBytes, IdempotencyExpiryBytes, JobBytes, JobDependentBytes, JobEndBytes, JobOwnerBytes,
-    LogBytes, OwnedCompletionBytes, ReadyBytes, ReadyEntryBytes, UserReadyBytes,
+    LogBytes, OwnedCompletionBytes, ReadyBytes, ReadyEntryBytes, SpanExportBytes, UserReadyBytes,
 };
 use crate::store::redb::codec::keys::projects::{ProjectBytes, ProjectOwnerBytes};
 use crate::store::redb::codec::keys::schedules::{ScheduleBytes, ScheduleDueBytes, ScheduleOwnerBytes};
@@ -234,6 +234,8 @@ tables! {
     ended ENDED: &'static EndedBytes => ();
     /// Checkpoints by number: [`crate::domain::log_chain::StoredCheckpoint`].
     log_checkpoints LOG_CHECKPOINTS: &'static CheckpointBytes => RawBytes;
+    /// Ends of jobs whose spans wait for the export.
+    span_exports SPAN_EXPORTS: &'static SpanExportBytes => ();
     /// Webhook deliveries: [`crate::domain::webhook::Delivery`].
     deliveries DELIVERIES: &'static DeliveryBytes => RawBytes;
     /// Pending ones by the time of their next try, with their host and port.

@@ -60,6 +60,7 @@ impl Transaction<'_> {
         self.effects.metrics.end(row, &ending.event);
         let ended = EndedKey { stage: WHOLE, finished_at_ms: self.now_ms, job: row.id() };
         self.tables.ended.insert(&ended.encode(), ())?;
+        self.queue_span_export(row)?;
         if !ending.output_text.is_empty() {
             let text = values::encode_text(&ending.output_text);
             self.tables.outputs.insert(&row.id().to_bytes(), text.as_slice())?;

@@ -47,6 +47,7 @@ pub(crate) mod release;
 pub(crate) mod retry;
 pub(crate) mod row;
 pub(crate) mod runs;
+pub(crate) mod span_exports;
 pub(crate) mod stats;
 pub(crate) mod submit;
 

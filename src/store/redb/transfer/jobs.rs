@@ -7,14 +7,14 @@ use crate::store::redb::codec::keys::conversations::TurnKey;
 use crate::store::redb::codec::keys::jobs::{
     AnsweredApprovalBytes, BackgroundJobKey, DelayedKey, EndedKey, FairKey, IdempotencyExpiryKey,
     IdempotencyRef, JobDependentBytes, JobDependentKey, JobEndKey, JobOwnerKey, LogKey, OwnedCompletionKey,
-    ReadyEntry, ReadyKey, answered_approval_key, checkpoint_key,
+    ReadyEntry, ReadyKey, SpanExportBytes, SpanExportKey, answered_approval_key, checkpoint_key,
 };
 use crate::store::redb::codec::keys::schedules::{ScheduleDueKey, ScheduleOwnerKey};
 use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{
     ANSWERED_APPROVALS, COMPLETIONS_OWNED, DELIVERIES, ENDED, IDEMPOTENCY, JOB_DEPENDENTS, JOBS, LOG,
-    LOG_CHECKPOINTS, OUTPUTS, READY, SCHEDULED_REQUESTS, SCHEDULES, SPECS, Tables, counters,
+    LOG_CHECKPOINTS, OUTPUTS, READY, SCHEDULED_REQUESTS, SCHEDULES, SPAN_EXPORTS, SPECS, Tables, counters,
 };
 use crate::store::redb::codec::values;
 use crate::store::redb::retention::sweep::STAGES;
@@ -22,7 +22,7 @@ use crate::store::redb::transfer::{EachRow, RedbRow, document, scan, stored};
 use crate::store::rows::job::{JobRow, QueuePlace};
 use crate::store::rows::transfer::jobs::{
     NO_STAGE, TransferAnswer, TransferCheckpoint, TransferCounters, TransferDelivery, TransferDependent,
-    TransferJob, TransferKey, TransferRecord, TransferSchedule,
+    TransferJob, TransferKey, TransferRecord, TransferSchedule, TransferSpanExport,
 };
 
 impl RedbRow for TransferCounters {
@@ -166,6 +166,17 @@ impl RedbRow for TransferDependent {
     fn put(self, tables: &mut Tables<'_>) -> Result<(), StoreError> {
         let key = JobDependentKey { predecessor: self.predecessor, dependent: self.dependent };
         tables.job_dependents.insert(&key.encode(), ())?;
+        Ok(())
+    }
+}
+
+impl RedbRow for TransferSpanExport {
+    fn each(reading: &ReadTransaction, each: &mut EachRow<'_, Self>) -> Result<(), StoreError> {
+        scan(SPAN_EXPORTS, reading, |key: &SpanExportBytes, ()| each(Self(SpanExportKey::decode(key).into())))
+    }
+
+    fn put(self, tables: &mut Tables<'_>) -> Result<(), StoreError> {
+        tables.span_exports.insert(&SpanExportKey::from(self.0).encode(), ())?;
         Ok(())
     }
 }

@@ -86,6 +86,7 @@ pub(crate) const TABLES: &[TransferredTable] = &[
     TransferredTable::of::<job_rows::TransferAnswer>(),
     TransferredTable::of::<job_rows::TransferCheckpoint>(),
     TransferredTable::of::<job_rows::TransferDependent>(),
+    TransferredTable::of::<job_rows::TransferSpanExport>(),
     TransferredTable::of::<job_rows::TransferDelivery>(),
     TransferredTable::of::<job_rows::TransferJob>(),
     TransferredTable::of::<job_rows::TransferRecord>(),

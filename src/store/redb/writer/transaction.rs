@@ -322,6 +322,7 @@ mod tests {
             model_schedule_tokens: 0,
             share: None,
             has_quotas: false,
+            exports_spans: false,
         };
         let tables = Tables::open(&writing).unwrap();
         let mut transaction = Transaction::new(

@@ -6,7 +6,7 @@ use crate::domain::job::JobSpec;
 use crate::domain::log_chain::{ChainLink, RecordPlace, StoredCheckpoint};
 use crate::domain::schedule::{Schedule, ScheduledRequest};
 use crate::domain::webhook::{Delivery, WebhookSubject};
-use crate::ports::StoreError;
+use crate::ports::{SpanExport, StoreError};
 use crate::store::rows::idempotency::IdempotencyRow;
 use crate::store::rows::job::{JobRow, QueuePlace};
 use crate::store::rows::transfer::TransferRow;
@@ -282,6 +282,25 @@ impl TransferRow for TransferDependent {
     fn read(row: &TextRow) -> Result<Self, StoreError> {
         let mut cells = row.cells();
         Ok(Self { predecessor: cells.text()?, dependent: cells.text()? })
+    }
+}
+
+/// The end of a job whose spans wait for the export.
+pub(crate) struct TransferSpanExport(pub(crate) SpanExport);
+
+impl TransferRow for TransferSpanExport {
+    const TABLE: &'static str = "span_exports";
+    const COLUMNS: &'static [&'static str] = &["finished_at_ms", "job", "user_id"];
+    const KEY: usize = 2;
+
+    fn columns(&self) -> Result<TextRow, StoreError> {
+        Ok(TextRow::default().number(self.0.finished_at_ms).text(self.0.job).user(self.0.user))
+    }
+
+    fn read(row: &TextRow) -> Result<Self, StoreError> {
+        let mut cells = row.cells();
+        let (finished_at_ms, job, user) = (cells.text()?, cells.text()?, cells.user()?);
+        Ok(Self(SpanExport { finished_at_ms, job, user }))
     }
 }
 

@@ -134,6 +134,15 @@ impl JobDependentKey {
 }
 
 key! {
+    /// The end of a job whose spans wait for the export.
+    SpanExportKey, SpanExportBytes = 28 {
+        finished_at_ms: u64,
+        job: JobId,
+        user: UserId,
+    }
+}
+
+key! {
     /// When the store looks whether a job has to end.
     JobEndKey, JobEndBytes = 24 {
         at_ms: u64,
