@@ -110,6 +110,7 @@ fn inherited(parent: JobSpec, message: String) -> JobSpec {
         response: None,
         is_stored_completion: false,
         handed_approvals: None,
+        trace_parent: None,
         conditions: JobConditions {
             max_cost_micros: parent.conditions.max_cost_micros,
             ..JobConditions::default()
@@ -164,7 +165,7 @@ impl JobServices for StoreJobServices {
             self.check_quota(caller.user, NewWork::job(task.task.len()))?;
         }
         let parent = self.parent(caller)?;
-        let in_existing = parent.conversation_id.is_some();
+        let (in_existing, trace_parent) = (parent.conversation_id.is_some(), parent.trace_parent);
         let BackgroundTask { task, label, tools } = task;
         let message = format!("[Background task '{label}'] {task}");
         let spec = JobSpec {
@@ -172,6 +173,7 @@ impl JobServices for StoreJobServices {
             priority: Priority::new(PRIORITY).unwrap_or(Priority::DEFAULT),
             metadata: self.labels([("label", label), ("spawned_by", caller.job.to_string())]),
             origin: JobOrigin::Agent { parent: caller.job },
+            trace_parent,
             ..inherited(parent, message)
         };
         let created_at_ms = self.clock.now_ms();

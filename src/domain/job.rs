@@ -12,6 +12,7 @@ use super::message::Message;
 use super::model_settings::{ClientFunction, ModelSettings};
 use super::response_request::ResponseRequest;
 use super::tool::{Strictness, ToolCall, ToolChoice};
+use super::trace_ids::TraceParent;
 use super::usage::Usage;
 use super::webhook::WebhookUrl;
 use serde::{Deserialize, Serialize};
@@ -241,6 +242,9 @@ pub struct JobSpec {
     /// When it may start, by when it has to end, and what it may cost.
     #[serde(default, skip_serializing_if = "JobConditions::is_default")]
     pub conditions: JobConditions,
+    /// The client's span, if it has named one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_parent: Option<TraceParent>,
 }
 
 impl JobSpec {
@@ -276,6 +280,7 @@ impl JobSpec {
             approval: ApprovalMode::default(),
             origin: JobOrigin::default(),
             conditions: JobConditions::default(),
+            trace_parent: None,
         }
     }
 }

@@ -47,6 +47,7 @@ pub mod stored_file;
 pub mod timing;
 pub mod tokens;
 pub mod tool;
+pub mod trace_ids;
 pub mod usage;
 pub mod user_parts;
 pub mod webhook;

@@ -13,5 +13,6 @@ pub(crate) mod project;
 pub(crate) mod query;
 pub(crate) mod quoted;
 pub(crate) mod tokens;
+pub(crate) mod trace;
 pub(crate) mod typed;
 pub(crate) mod values;

@@ -13,6 +13,7 @@ pub(crate) mod request;
 mod tests;
 pub(crate) mod tools;
 
+use crate::domain::job::JobSpec;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
@@ -40,10 +41,11 @@ pub(crate) async fn create(
     body: RequestBody,
 ) -> HandlerResult {
     let intake = JobIntake::read(context, request, body, "messages").await?;
-    let JobIntake { user, sender, request_id, headers, key, body } = intake;
+    let JobIntake { user, sender, request_id, headers, key, trace_parent, body } = intake;
     let caller = sender.0;
     let read = body.parse(context, move |map, app| request::read(map)?.into_job(headers, app, user));
     let MessagesJob { spec, form } = read.await.map_err(failure::of_request)?;
+    let spec = JobSpec { trace_parent, ..spec };
     let stored = store_new(context, sender, spec, key).await?;
     let (id, is_replayed) = (stored.job.id, stored.is_replayed);
     let answer = if form.is_stream {

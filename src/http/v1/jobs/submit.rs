@@ -16,6 +16,7 @@ use crate::http::quota;
 use crate::http::request::body::{self, BufferedBody, RequestBody};
 use crate::http::request::context::RequestContext;
 use crate::http::request::json::{self, JsonObjectError};
+use crate::http::request::trace;
 use crate::http::response::{self, HandlerResult};
 use crate::http::sse::event::StreamFormat;
 use crate::http::sse::frame::TextMode;
@@ -48,6 +49,7 @@ pub(crate) async fn submit(
     let user = request.user;
     quota::check(context, user, given, NewWork::job(body.bytes.len())).await?;
     let spec = parse_body(context, user, is_json(&request.headers), body).await?;
+    let spec = JobSpec { trace_parent: trace::parent(&request.headers), ..spec };
     let (caller, socket) = (request.caller, request.socket.clone());
     drop(request); // frees the headers while the job runs
     let created_at_ms = context.app.clock.now_ms();

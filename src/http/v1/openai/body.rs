@@ -4,6 +4,7 @@ use super::headers::JobHeaders;
 use crate::domain::id::UserId;
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::limits::Limits;
+use crate::domain::trace_ids::TraceParent;
 use crate::http::auth::Caller;
 use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
@@ -14,6 +15,7 @@ use crate::http::quota;
 use crate::http::request::body::{self, BufferedBody, RequestBody};
 use crate::http::request::context::RequestContext;
 use crate::http::request::json;
+use crate::http::request::trace;
 use crate::http::server::client_socket::SocketState;
 use crate::http::v1::idempotency::{self, RequestFingerprint};
 use crate::ports::NewWork;
@@ -38,6 +40,7 @@ pub(crate) struct JobIntake {
     pub(crate) request_id: RequestId,
     pub(crate) headers: JobHeaders,
     pub(crate) key: Option<IdempotencyKey>,
+    pub(crate) trace_parent: Option<TraceParent>,
     pub(crate) body: KeyedBody,
 }
 
@@ -51,8 +54,10 @@ impl JobIntake {
     ) -> Result<Self, ApiError> {
         let body = KeyedBody::read(context, (request.user, &request.headers), body, kind).await?;
         let headers = JobHeaders::of(&request.headers)?;
+        let trace_parent = trace::parent(&request.headers);
         let RequestContext { user, caller, socket, request_id, .. } = request;
-        Ok(Self { user, sender: (caller, socket), request_id, headers, key: body.key, body })
+        let (sender, key) = ((caller, socket), body.key);
+        Ok(Self { user, sender, request_id, headers, key, trace_parent, body })
     }
 }
 

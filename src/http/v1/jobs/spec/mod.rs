@@ -140,6 +140,7 @@ impl JobRequest {
             response: None,
             is_stored_completion: false,
             handed_approvals: None,
+            trace_parent: None,
         })
     }
 }

@@ -44,10 +44,11 @@ pub(crate) async fn create(
     body: RequestBody,
 ) -> HandlerResult {
     let intake = JobIntake::read(context, request, body, "chat").await?;
-    let JobIntake { user, sender, headers, key, body, .. } = intake;
+    let JobIntake { user, sender, headers, key, trace_parent, body, .. } = intake;
     let caller = sender.0;
     let read = body.parse(context, move |map, app| request::read(map, headers, app, user));
     let ChatJob { spec, form } = read.await.map_err(failure::of_request)?;
+    let spec = JobSpec { trace_parent, ..spec };
     let stored = store_new(context, sender, spec, key).await?;
     let (id, is_replayed) = (stored.job.id, stored.is_replayed);
     let answer = match form {

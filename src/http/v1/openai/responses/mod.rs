@@ -72,11 +72,12 @@ pub(crate) async fn create(
     body: RequestBody,
 ) -> HandlerResult {
     let intake = JobIntake::read(context, request, body, "responses").await?;
-    let JobIntake { user, sender, headers, key, body, .. } = intake;
+    let JobIntake { user, sender, headers, key, trace_parent, body, .. } = intake;
     let caller = sender.0;
     let asked = body.parse(context, |map, _| request::read(map)).await.map_err(failure::of_request)?;
     let ResponseJob { spec, request, is_stream } =
         job(context, (asked, headers), user).await.map_err(failure::of_request)?;
+    let spec = JobSpec { trace_parent, ..spec };
     let stored = store_new(context, sender, spec, key).await?;
     let (id, is_replayed) = (stored.job.id, stored.is_replayed);
     let unstored = UnstoredResponse::of(context, user, id, &request);
