@@ -60,6 +60,7 @@ mod openai_conversations;
 mod openai_functions;
 mod openai_responses;
 mod original_nanoclaw;
+mod otlp;
 mod own_programs;
 mod power_loss;
 mod project_files;

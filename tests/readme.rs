@@ -76,7 +76,14 @@ fn every_configuration_of_the_readmes_is_accepted() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nanoclaw"));
         command.current_dir(dir.path()).args(["config", "check", "--config"]).arg(&file);
         command.env_remove("NANOCLAW_TEST_STORE");
-        for key in ["DEEPSEEK_API_KEY", "GLM_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "PASSWORD"] {
+        for key in [
+            "DEEPSEEK_API_KEY",
+            "GLM_API_KEY",
+            "OPENAI_API_KEY",
+            "ANTHROPIC_API_KEY",
+            "PASSWORD",
+            "OTLP_AUTHORIZATION",
+        ] {
             command.env(key, "sk-example");
         }
         let checked = command.output().expect("nanoclaw");

@@ -73,6 +73,7 @@ fn store_options(config: &Config) -> StoreOptions {
         retention: config.retention.clone(),
         share: config.worker_share(),
         has_quotas: config.auth_mode != AuthMode::Single,
+        exports_spans: config.otlp.endpoint.is_some(),
         ..config.store.clone()
     }
 }

@@ -4,6 +4,7 @@ use super::socket_activation::SocketActivationError;
 use crate::domain::address::AddressRangeError;
 use crate::engine::pool::WorkerPoolError;
 use crate::store::file_advice;
+use crate::telemetry::SpanExportThreadError;
 use crate::tools::{BadApprovalPattern, BadBashOption, ToolSetError};
 use crate::webhooks::{DispatcherThreadsError, InvalidSecret};
 use std::path::PathBuf;
@@ -49,6 +50,9 @@ pub enum AppError {
     /// The threads for webhooks.
     #[error(transparent)]
     Webhooks(#[from] DispatcherThreadsError),
+    /// The thread that exports spans.
+    #[error(transparent)]
+    SpanExport(#[from] SpanExportThreadError),
     /// The secret that signs webhooks.
     #[error("cannot use the secret for webhooks: {0}")]
     WebhookSecret(std::io::Error),

@@ -28,6 +28,7 @@ mod socket_activation;
 mod start;
 mod status;
 pub mod system;
+mod telemetry;
 mod tools;
 mod watchdog;
 mod webhooks;
@@ -38,6 +39,7 @@ use crate::engine::scheduler::SchedulerThread;
 use crate::http::{BoundAddress, ShutdownSender, ShutdownStage};
 use crate::mcp::McpServers;
 use crate::ports::NodeStore;
+use crate::telemetry::SpanExportThread;
 use crate::webhooks::DispatcherThreads;
 use control_file::ControlFile;
 pub use control_file::{ControlAddress, read_control_file};
@@ -79,6 +81,7 @@ pub struct App {
     serving: JoinHandle<()>,
     pool: WorkerPool,
     webhooks: DispatcherThreads,
+    span_export: Option<SpanExportThread>,
     mcp: Option<Arc<McpServers>>,
     scheduler: SchedulerThread,
     cleaner: JobDirectoryCleaner,
@@ -139,6 +142,9 @@ impl App {
         self.signals.exit_on_next(&self.runtime);
         self.stages.advance(ShutdownStage::Draining);
         self.webhooks.stop();
+        if let Some(export) = &self.span_export {
+            export.stop();
+        }
         self.scheduler.end();
         self.cleaner.end();
         self.pool.drain(self.drain);
@@ -147,6 +153,9 @@ impl App {
             mcp.stop();
         }
         self.webhooks.join(WEBHOOK_TIME);
+        if let Some(export) = self.span_export {
+            export.join(WEBHOOK_TIME);
+        }
         self.stages.advance(ShutdownStage::Closing);
         let closing = {
             let _context = self.runtime.enter();

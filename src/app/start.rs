@@ -17,7 +17,7 @@ use super::status::StatusSources;
 use super::system::{self, SystemClock, SystemEntropy};
 use super::tools::{self, ExecutorDependencies};
 use super::workspace_files::{self, StoreWorkspaceFiles};
-use super::{audit, mcp, process, project_cleanup, service_manager, webhooks};
+use super::{audit, mcp, process, project_cleanup, service_manager, telemetry, webhooks};
 use crate::config::{Config, Listen};
 use crate::domain::account::Registration;
 use crate::domain::address::AddressPolicy;
@@ -108,6 +108,7 @@ impl App {
             write_control_file(config, &bound, &*ports.entropy).map_err(AppError::Control)?;
         let first_invite = first_invite::of(&*store, &ports, &bound).map_err(AppError::FirstInvite)?;
         let webhooks = webhooks::start(config, &ports, &store, addresses.clone(), secrets.webhook)?;
+        let span_export = telemetry::start(config, &ports, &store)?;
         store.set_log_key(secrets.log_key.wait_shared(&*store).map_err(AppError::LogKey)?);
         let keys = (secrets.session_key.wait_shared(&*store).map_err(AppError::SessionKey)?, control_key);
         let http = HttpParts { health, addresses, files, audit, keys, metrics, sandbox };
@@ -120,6 +121,7 @@ impl App {
             serving,
             pool,
             webhooks,
+            span_export,
             mcp,
             scheduler,
             cleaner,

@@ -8,6 +8,7 @@ use crate::engine::PreambleOptions;
 use crate::llm::options::{ModelOptions, Provider};
 use crate::mcp::McpServerOptions;
 use crate::store::options::{RetentionOptions, StoreOptions};
+use crate::telemetry::options::OtlpOptions;
 use crate::tools::{
     BashOptions, MessageChannels, SkillOptions, SubAgentOptions, ToolCacheOptions, ToolsSectionOptions,
     WeatherOptions, WebSearchOptions,
@@ -96,6 +97,8 @@ pub struct ConfigKeys {
     pub retention: RetentionOptions,
     /// Access to `/metrics`.
     pub metrics: MetricsOptions,
+    /// The export of spans.
+    pub otlp: OtlpOptions,
     /// The log.
     pub log: LogOptions,
 }
@@ -140,6 +143,7 @@ impl Default for ConfigKeys {
             store: StoreOptions::default(),
             retention: RetentionOptions::default(),
             metrics: MetricsOptions::default(),
+            otlp: OtlpOptions::default(),
             log: LogOptions::default(),
         }
     }

@@ -5,6 +5,7 @@ use super::expand::join_key;
 use super::keys::ConfigKeys;
 use super::validate::ConfigProblems;
 use crate::domain::limits::{Limits, NumberRange};
+use crate::telemetry::options::OtlpOptions;
 use crate::tools::SkillOptions;
 use serde_json::Value;
 
@@ -47,6 +48,7 @@ pub(crate) const RANGES: &[(&str, &[NumberRange])] = &[
         ],
     ),
     ("webhooks", &[("timeout_s", 1..=300)]),
+    ("otlp", OtlpOptions::RANGES),
     ("tool_cache", &[("ttl_s", 0..=DAY_S), ("entries", 0..=1_000_000), ("bytes", 0..=4 * GIB)]),
     ("audit", &[("max_bytes", 64 * KIB..=64 * GIB), ("files", 0..=1_000)]),
     ("sub_agent", &[("max_iterations", 1..=100), ("max_concurrency", 1..=5), ("timeout_s", 1..=3_600)]),

@@ -13,6 +13,7 @@ use crate::domain::nearest::hint;
 use crate::domain::tool::ToolChoice;
 use crate::llm::options::ModelOptions;
 use crate::mcp::McpServerOptions;
+use crate::telemetry::options::OtlpOptions;
 use crate::tools::{ApprovalRules, BUILTIN_NAMES, BashOptions, MessageChannels, ToolsSectionOptions};
 use crate::webhooks::Signer;
 use crate::webhooks::options::WebhookOptions;
@@ -140,6 +141,7 @@ impl Config {
         problems.command_tools(&keys.tools);
         problems.default_tools(&keys);
         problems.webhooks(&keys.webhooks);
+        problems.otlp(&keys.otlp);
         problems.web(&keys);
         problems.mcp_servers(&keys.mcp_servers, keys.auth_mode);
         problems.numbers(&keys);
@@ -399,6 +401,12 @@ impl ConfigProblems {
         self.addresses("webhooks", &options.allow_private_addresses);
         if let Err((at, bad)) = Signer::new(&options.secrets) {
             self.add(format!("webhooks.secrets[{at}]"), "***", bad.to_string());
+        }
+    }
+
+    fn otlp(&mut self, options: &OtlpOptions) {
+        for (key, value, allowed) in options.faults() {
+            self.add(format!("otlp.{key}"), value, allowed);
         }
     }
 

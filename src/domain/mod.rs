@@ -42,6 +42,7 @@ mod script;
 pub mod search_words;
 pub mod secret;
 pub mod secret_names;
+pub mod spans;
 pub mod steps;
 pub mod stored_file;
 pub mod timing;

@@ -13,6 +13,7 @@ mod error;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod identity;
 mod images;
 mod json;
 mod last_call;
@@ -28,5 +29,6 @@ mod think_tags;
 mod transport;
 
 pub use error::ModelConfigError;
+pub use identity::model_identities;
 pub use images::ImageLoader;
 pub use router::Router;

@@ -268,7 +268,7 @@ fn reason_of(state: ModelState) -> Option<&'static str> {
     }
 }
 
-fn guess(model: &ModelOptions) -> Option<Provider> {
+pub(super) fn guess(model: &ModelOptions) -> Option<Provider> {
     match &model.api_url {
         Some(url) if speaks_messages(url) => Some(Provider::Anthropic),
         Some(_) => Some(Provider::Openai),

@@ -109,6 +109,15 @@ families! {
         "Time until the head of the answer was there.";
     webhooks: IntCounterVec = IntCounterVec::new, "nanoclaw_webhook_deliveries_total" ["outcome"]
         "Tries to deliver a webhook.";
+
+    span_requests: IntCounterVec = IntCounterVec::new, "nanoclaw_otlp_requests_total" ["outcome"]
+        "Requests to the collector of OpenTelemetry: taken, failed (and repeated) or refused.";
+    spans: IntCounterVec = IntCounterVec::new, "nanoclaw_otlp_spans_total" ["outcome"]
+        "Spans that the collector has taken (exported), or rejected, or that were dropped with a refused request.";
+    span_jobs_lost: IntCounterVec = IntCounterVec::new, "nanoclaw_otlp_jobs_lost_total" ["reason"]
+        "Ended jobs whose spans were not exported, or not all: removed before, or retention has shortened the log, or it cannot be read.";
+    span_jobs_waiting: IntGaugeVec = IntGaugeVec::new, "nanoclaw_otlp_jobs_waiting" []
+        "Ended jobs that wait for the export of their spans, counted up to 10,000; of all nodes.";
 }
 
 #[cfg(test)]

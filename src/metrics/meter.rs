@@ -164,6 +164,12 @@ impl Meter for Metrics {
                 families.database_seconds.observe_us(&[operation], took_us);
             }
             Measurement::WebhookTried(outcome) => families.webhooks.add(&[outcome], 1),
+            Measurement::SpanExportTried(outcome) => families.span_requests.add(&[outcome], 1),
+            Measurement::SpansExported { outcome, spans } => families.spans.add(&[outcome], spans),
+            Measurement::SpanJobLost(reason) => families.span_jobs_lost.add(&[reason], 1),
+            Measurement::SpanExportsWaiting(jobs) => {
+                families.span_jobs_waiting.set(&[], i64::try_from(jobs).unwrap_or(i64::MAX));
+            }
         }
     }
 }

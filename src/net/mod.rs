@@ -7,10 +7,12 @@ mod call;
 mod client;
 mod decode;
 mod lookup;
+mod retry_after;
 mod socket;
 
 pub(crate) use call::{CallEnd, CallSlot, CallTimeouts};
 pub(crate) use client::{NetCall, NetClient};
 pub(crate) use decode::decoded;
 pub(crate) use lookup::{Lookups, NameSource, SystemNames, host_of, is_own_address};
+pub(crate) use retry_after::retry_after_s;
 pub(crate) use socket::{Tls, connector};

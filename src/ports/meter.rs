@@ -134,6 +134,19 @@ pub enum Measurement<'a> {
     },
     /// A webhook was attempted: `delivered`, `retried` or `dead`.
     WebhookTried(&'static str),
+    /// A request with spans was made: `taken`, `failed` or `refused`.
+    SpanExportTried(&'static str),
+    /// Spans were exported, or lost.
+    SpansExported {
+        /// `exported`; `rejected`: by the collector, alone; `dropped`: with the whole request.
+        outcome: &'static str,
+        /// How many.
+        spans: u64,
+    },
+    /// Spans of an ended job are lost: `removed`, `log_cut`, `log_folded` or `unreadable`.
+    SpanJobLost(&'static str),
+    /// So many ended jobs wait for the export of their spans.
+    SpanExportsWaiting(u64),
 }
 
 /// State of a circuit breaker.

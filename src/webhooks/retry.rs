@@ -2,7 +2,7 @@
 
 use super::sender::{SendError, WebhookResponse};
 use crate::domain::webhook::{AfterAttempt, DeliveryAttempt};
-use jiff::fmt::rfc2822;
+use crate::net::retry_after_s;
 
 /// Delay before each attempt, seconds: ten attempts over three days.
 const WAITS_S: [u64; 10] =
@@ -69,16 +69,6 @@ fn jittered(wait_ms: u64, random: u128) -> u64 {
     let max_jitter_ms = u128::from(wait_ms / 100 * JITTER_PERCENT);
     let offset_ms = u64::try_from(random % (2 * max_jitter_ms + 1)).unwrap_or(0);
     (wait_ms - wait_ms / 100 * JITTER_PERCENT).saturating_add(offset_ms)
-}
-
-/// Parses `Retry-After`, a number or a date, to seconds from now.
-fn retry_after_s(text: &str, now_ms: u64) -> Option<u64> {
-    let text = text.trim();
-    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
-        return Some(text.parse().unwrap_or(u64::MAX));
-    }
-    let date = rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
-    u64::try_from(date.as_second()).ok().map(|at_s| at_s.saturating_sub(now_ms / 1_000))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A receiver of webhooks on loopback that records every request byte by byte.
+//! A receiver of webhooks and spans on loopback that records every request byte by byte.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -25,6 +25,8 @@ impl Arrival {
 pub(crate) enum ReceiverReply {
     /// This status.
     Status(u16),
+    /// This status, header lines and body.
+    Answer(u16, &'static str, &'static str),
     /// No answer; the connection stays open.
     Nothing,
 }
@@ -64,7 +66,7 @@ impl Receiver {
         let is_incomplete = |requests: &mut Vec<Arrival>| requests.len() < count;
         let (requests, waited) =
             self.arrivals.changed.wait_timeout_while(requests, timeout, is_incomplete).expect("no panic");
-        assert!(!waited.timed_out(), "{} of {count} webhooks arrived", requests.len());
+        assert!(!waited.timed_out(), "{} of {count} requests arrived", requests.len());
         requests.clone()
     }
 }
@@ -86,6 +88,10 @@ fn serve(
         match script(number) {
             ReceiverReply::Status(status) => {
                 write!(stream, "HTTP/1.1 {status} Scripted\r\ncontent-length: 0\r\n\r\n")?;
+            }
+            ReceiverReply::Answer(status, head, body) => {
+                let length = body.len();
+                write!(stream, "HTTP/1.1 {status} Scripted\r\n{head}content-length: {length}\r\n\r\n{body}")?;
             }
             ReceiverReply::Nothing => loop {
                 std::thread::park();

@@ -1,4 +1,4 @@
-//! The port [`SpanExports`] on `PostgreSQL`. Nodes take ends with leases, so that each is exported by one node.
+//! The port [`SpanExports`] on `PostgreSQL`. Nodes take ends with leases, so that one node exports each.
 
 use crate::ports::{SpanExport, SpanExports, StoreError, Ticket};
 use crate::store::postgres::session::{Columns, SqlSession, sql_number, sql_user};

@@ -1,0 +1,373 @@
+//! Folds the log of an ended job into its spans.
+
+use super::attributes::SpanAttributes;
+use super::collector::{SpanCollector, SpanDraft};
+use super::content::{SpanContent, text_cut};
+use super::options::SpanOptions;
+use super::span::{SpanKind, TraceSpan};
+use crate::domain::call_times::CallTimes;
+use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StatusPhase, StepKind};
+use crate::domain::id::{JobId, UserId};
+use crate::domain::job::JobStatus;
+use crate::domain::log_chain::RecordPlace;
+use crate::domain::run::{EndedRun, LogRecord, LogStage};
+use crate::domain::tool::ToolCall;
+use crate::domain::trace_ids::{SpanId, TraceId};
+use crate::domain::usage::Usage;
+use serde::Deserialize;
+
+/// Longest name of a tool in the name of a span, bytes.
+const NAME_BYTES: usize = 256;
+/// Bytes of an answer that are collected for its content.
+const ANSWER_BYTES: usize = 64 * 1_024;
+/// `gen_ai.agent.name`: jobs name no agent.
+const AGENT: &str = "nanoclaw";
+/// `error.type` of a model call that ended with the process, or with its lease.
+const INTERRUPTED: &str = "interrupted";
+
+/// A tool call without an outcome.
+struct OpenToolCall {
+    call: ToolCall,
+    place: RecordPlace,
+}
+
+/// What a model call came to.
+#[derive(Clone, Copy)]
+struct ModelCallEnd<'a> {
+    place: RecordPlace,
+    model: Option<&'a str>,
+    usage: Option<Usage>,
+    times: Option<CallTimes>,
+    /// The reason of a good end, or type and message of a failure.
+    outcome: Result<&'static str, (&'static str, Option<&'a str>)>,
+}
+
+/// Collects the spans of one job, record by record.
+pub struct SpanFold<'a> {
+    run: &'a EndedRun,
+    user: UserId,
+    options: &'a SpanOptions,
+    content: SpanContent,
+    spans: SpanCollector,
+    /// Whether the log has a part of an answer whose end has not been read yet.
+    has_open_answer: bool,
+    answer: String,
+    answer_calls: Vec<ToolCall>,
+    open_calls: Vec<OpenToolCall>,
+    /// The last event, if it is an end.
+    end: Option<Event>,
+}
+
+impl<'a> SpanFold<'a> {
+    /// The fold of this user's job, before its first record.
+    pub fn new(run: &'a EndedRun, user: UserId, options: &'a SpanOptions) -> Self {
+        Self {
+            run,
+            user,
+            options,
+            content: SpanContent::new(),
+            spans: SpanCollector::new(run.state.id, trace_of(run, run.state.id), started_at_ms(run)),
+            has_open_answer: false,
+            answer: String::new(),
+            answer_calls: Vec::new(),
+            open_calls: Vec::new(),
+            end: None,
+        }
+    }
+
+    /// Takes the next record. Fails if it cannot be read; the next one may follow all the same.
+    pub fn push(&mut self, record: &LogRecord) -> Result<(), serde_json::Error> {
+        let place = RecordPlace { seq: record.seq, sub: record.sub };
+        match record.parse()? {
+            Record::Event(event) => self.push_event(place, event),
+            Record::Mark(mark) => self.push_mark(place, &mark),
+        }
+        Ok(())
+    }
+
+    /// All spans, the root first.
+    pub fn finish(mut self) -> Vec<TraceSpan> {
+        let code = match &self.end {
+            Some(Event::Error { code, .. }) => code.as_str(),
+            _ => FailureCode::Cancelled.as_str(),
+        };
+        for OpenToolCall { call, place } in std::mem::take(&mut self.open_calls) {
+            let mut attributes = self.tool_attributes(&call);
+            attributes.text("error.type", code);
+            let error = Some(String::new());
+            self.spans.add_estimated(tool_draft(place, &call, attributes, error), None);
+        }
+        let root = self.root();
+        self.spans.under(root)
+    }
+
+    fn push_event(&mut self, place: RecordPlace, event: Event) {
+        match event {
+            Event::Delta { kind, text, .. } => {
+                self.has_open_answer = true;
+                if kind == StepKind::Text && self.options.include_content && self.answer.len() < ANSWER_BYTES
+                {
+                    self.answer.push_str(&text);
+                }
+            }
+            Event::StepDiscarded { .. } => self.answer.clear(),
+            Event::ToolCall { call, is_client, .. } => {
+                self.has_open_answer = true;
+                if self.options.include_content {
+                    self.answer_calls.push(call.clone());
+                }
+                if !is_client {
+                    self.open_calls.push(OpenToolCall { call, place });
+                }
+            }
+            Event::ToolResult { id_ref, content, skipped, ended_at_ms, .. } => {
+                self.end_tool(&id_ref, &content, skipped, ended_at_ms);
+            }
+            Event::Status { status, .. } if status != StatusPhase::WaitingApproval => {
+                self.cut_off(place, INTERRUPTED);
+            }
+            Event::Error { code, .. } => {
+                self.cut_off(place, code.as_str());
+                self.end = Some(event);
+            }
+            Event::Done { .. } => self.end = Some(event),
+            Event::Status { .. }
+            | Event::WaitingApproval { .. }
+            | Event::Summary { .. }
+            | Event::AgentStep(_) => {}
+        }
+    }
+
+    fn push_mark(&mut self, place: RecordPlace, mark: &EngineMark) {
+        match mark {
+            EngineMark::ModelFinished { finish_reason, usage, model, times, .. } => {
+                // A sentence that stands for an answer has neither.
+                if times.is_some() || usage.total_tokens > 0 {
+                    let outcome = Ok(reason_name(*finish_reason));
+                    let (model, usage) = (model.as_deref(), Some(*usage));
+                    self.end_model_call(ModelCallEnd { place, model, usage, times: *times, outcome });
+                }
+                self.close_answer();
+            }
+            EngineMark::ModelFailed { message, code, usage, model, times, .. } => {
+                let usage = Some(*usage).filter(|usage| usage.total_tokens > 0);
+                let outcome = Err((code.as_str(), Some(message.as_str())));
+                let model = model.as_deref();
+                self.end_model_call(ModelCallEnd { place, model, usage, times: *times, outcome });
+                self.close_answer();
+            }
+            EngineMark::ToolFinished { id_ref, content, skipped, ended_at_ms } => {
+                self.end_tool(id_ref, content, *skipped, *ended_at_ms);
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends a model call whose end is not in the log.
+    fn cut_off(&mut self, place: RecordPlace, code: &'static str) {
+        if self.has_open_answer {
+            let outcome = Err((code, None));
+            self.end_model_call(ModelCallEnd { place, model: None, usage: None, times: None, outcome });
+            self.close_answer();
+        }
+    }
+
+    fn close_answer(&mut self) {
+        self.has_open_answer = false;
+        self.answer.clear();
+        self.answer_calls.clear();
+    }
+
+    fn end_model_call(&mut self, end: ModelCallEnd<'_>) {
+        let ModelCallEnd { place, model, usage, times, outcome } = end;
+        let mut attributes = SpanAttributes::of("chat");
+        let id = model.unwrap_or(&self.run.spec.model);
+        let identity = self.options.models.get(id);
+        attributes.model(id, identity);
+        attributes.optional("gen_ai.conversation.id", self.run.spec.conversation_id.as_ref());
+        if let Some(usage) = usage {
+            attributes.usage(usage);
+        }
+        let name = format!("chat {}", identity.map_or(id, |identity| &identity.model));
+        match outcome {
+            Ok(reason) => attributes.finish_reason(reason),
+            Err((code, _)) => attributes.text("error.type", code),
+        }
+        if self.options.include_content && (!self.answer.is_empty() || !self.answer_calls.is_empty()) {
+            let reason = outcome.unwrap_or("error");
+            let output = self.content.output(&self.answer, &self.answer_calls, reason);
+            attributes.content("gen_ai.output.messages", &output);
+        }
+        let error = outcome.err().map(|(_, message)| self.error_text(message));
+        let draft = SpanDraft { place, name, kind: SpanKind::Client, attributes, error };
+        match times {
+            Some(times) => self.spans.add(draft, times),
+            None => self.spans.add_estimated(draft, None),
+        }
+    }
+
+    fn tool_attributes(&mut self, call: &ToolCall) -> SpanAttributes {
+        let mut attributes = SpanAttributes::of("execute_tool");
+        attributes.text("gen_ai.tool.name", &call.name);
+        attributes.text("gen_ai.tool.call.id", &call.id_ref);
+        attributes.text("gen_ai.tool.type", "function");
+        if self.options.include_content {
+            attributes.content_text("gen_ai.tool.call.arguments", self.content.text(&call.arguments));
+        }
+        attributes
+    }
+
+    /// Ends the call with this id; a result that follows its mark is not another end.
+    fn end_tool(&mut self, id_ref: &str, content: &str, skipped: bool, ended_at_ms: Option<u64>) {
+        let Some(at) = self.open_calls.iter().position(|open| open.call.id_ref == id_ref) else { return };
+        let OpenToolCall { call, place } = self.open_calls.remove(at);
+        // A result of another shape has none of these fields.
+        let result: ToolResultFields = serde_json::from_str(content).unwrap_or_default();
+        let mut attributes = self.tool_attributes(&call);
+        if self.options.include_content {
+            attributes.content_text("gen_ai.tool.call.result", self.content.text(content));
+        }
+        let mut error = None;
+        if skipped {
+            attributes.flag("nanoclaw.tool.skipped");
+        }
+        if result.success == Some(false) {
+            attributes.text("error.type", if skipped { "skipped" } else { "tool_error" });
+            error = Some(self.error_text(result.error.as_deref()));
+        }
+        let ran_ms = if skipped { 0 } else { result.execution_ms() };
+        let draft = tool_draft(place, &call, attributes, error);
+        match ended_at_ms {
+            Some(ended_at_ms) => {
+                let started_at_ms = ended_at_ms.saturating_sub(ran_ms);
+                self.spans.add(draft, CallTimes { started_at_ms, ended_at_ms });
+            }
+            None => self.spans.add_estimated(draft, Some(ran_ms)),
+        }
+    }
+
+    /// The message of a failure, where content may be shown.
+    fn error_text(&mut self, message: Option<&str>) -> String {
+        let message = message.filter(|_| self.options.include_content);
+        message.map(|message| self.content.text(message)).unwrap_or_default()
+    }
+
+    fn root(&mut self) -> TraceSpan {
+        let EndedRun { state, spec, usage, .. } = self.run;
+        let mut attributes = SpanAttributes::of("invoke_agent");
+        attributes.text("gen_ai.agent.name", AGENT);
+        attributes.model(&spec.model, self.options.models.get(&spec.model));
+        attributes.optional("gen_ai.conversation.id", spec.conversation_id.as_ref());
+        attributes.usage(usage.total());
+        attributes.text("user.id", &self.user.0);
+        attributes.text("nanoclaw.job.id", &state.id);
+        attributes.text("nanoclaw.job.status", state.status.as_str());
+        attributes.number("nanoclaw.job.attempts", u64::from(state.attempt));
+        let waited_ms = started_at_ms(self.run).saturating_sub(state.created_at_ms);
+        attributes.number("nanoclaw.job.queue_wait_ms", waited_ms);
+        attributes.positive("nanoclaw.spans.dropped", self.spans.dropped());
+        if state.log == LogStage::Cut {
+            attributes.flag("nanoclaw.log.cut");
+        }
+        let error = self.add_end(&mut attributes);
+        let started_at_ms = started_at_ms(self.run);
+        TraceSpan {
+            trace: trace_of(self.run, state.id),
+            id: SpanId::root(state.id),
+            parent: spec.trace_parent.map(|client| client.span),
+            link: spec.origin.parent().map(|parent| (trace_of(self.run, parent), SpanId::root(parent))),
+            name: format!("invoke_agent {AGENT}"),
+            kind: SpanKind::Internal,
+            started_at_ms,
+            ended_at_ms: ended_at_ms(self.run),
+            attributes,
+            error,
+        }
+    }
+
+    /// Adds how the job ended, and what was said if content may be shown. Returns the message of a failure.
+    fn add_end(&mut self, attributes: &mut SpanAttributes) -> Option<String> {
+        let EndedRun { state, spec, output, hides_input, .. } = self.run;
+        let (mut error, mut reason) = (None, "error");
+        match self.end.take() {
+            Some(Event::Done { finish_reason, .. }) => {
+                reason = reason_name(finish_reason);
+                attributes.finish_reason(reason);
+            }
+            Some(Event::Error { code, content, .. }) => {
+                attributes.text("error.type", code.as_str());
+                error = Some(self.error_text(Some(&content)));
+            }
+            _ if state.status != JobStatus::Succeeded => {
+                attributes.text("error.type", state.status.as_str());
+                error = Some(String::new());
+            }
+            _ => {}
+        }
+        if !self.options.include_content {
+            return error;
+        }
+        if let Some(prompt) = &spec.system_prompt {
+            attributes.content("gen_ai.system_instructions", &self.content.parts(prompt).into());
+        }
+        if !hides_input {
+            attributes.content("gen_ai.input.messages", &self.content.input(&spec.input));
+        }
+        if !output.is_empty() {
+            attributes.content("gen_ai.output.messages", &self.content.output(output, &[], reason));
+        }
+        error
+    }
+}
+
+/// The trace of this job, or of the job that has started it: both have the same client, if any.
+fn trace_of(run: &EndedRun, job: JobId) -> TraceId {
+    run.spec.trace_parent.map_or_else(|| TraceId::of(job), |client| client.trace)
+}
+
+/// The first claim, or the acceptance of a job that never ran.
+fn started_at_ms(run: &EndedRun) -> u64 {
+    run.state.started_at_ms.unwrap_or(run.state.created_at_ms)
+}
+
+fn ended_at_ms(run: &EndedRun) -> u64 {
+    run.state.finished_at_ms.max(started_at_ms(run))
+}
+
+fn tool_draft(
+    place: RecordPlace,
+    call: &ToolCall,
+    attributes: SpanAttributes,
+    error: Option<String>,
+) -> SpanDraft {
+    // Models may invent names.
+    let name = format!("execute_tool {}", text_cut(&call.name, NAME_BYTES));
+    SpanDraft { place, name, kind: SpanKind::Internal, attributes, error }
+}
+
+fn reason_name(reason: FinishReason) -> &'static str {
+    match reason {
+        FinishReason::Stop => "stop",
+        FinishReason::Length => "length",
+        FinishReason::ToolCalls => "tool_calls",
+        FinishReason::ContentFilter => "content_filter",
+        FinishReason::MaxSteps => "max_steps",
+        FinishReason::RepeatedFailure => "repeated_failure",
+    }
+}
+
+/// The fields of a tool's result.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ToolResultFields {
+    success: Option<bool>,
+    error: Option<String>,
+    execution_time: Option<f64>,
+}
+
+impl ToolResultFields {
+    fn execution_ms(&self) -> u64 {
+        let ran = self.execution_time.and_then(|ran_s| std::time::Duration::try_from_secs_f64(ran_s).ok());
+        ran.and_then(|ran| u64::try_from(ran.as_millis()).ok()).unwrap_or(0)
+    }
+}
