@@ -36,6 +36,28 @@ fn a_node_that_was_stopped_beyond_its_lease_writes_nothing_more_for_its_jobs() {
 }
 
 #[test]
+fn p4_reads_that_hold_all_connections_cost_no_node_its_lease() {
+    let upstream = paced("piece by piece ", 60, 20);
+    let Some(cluster) = Cluster::start(1, &against(&upstream, "workers: 2")) else { return };
+    let node = &cluster.nodes[0];
+    let (schema, before) = (&cluster.schema, cluster.schema.sql("SELECT id FROM nodes"));
+    let id = node.submit(&json!({"input": "go"}));
+    std::thread::scope(|scope| {
+        let lock = "LOCK TABLE schedules IN ACCESS EXCLUSIVE MODE";
+        let sleep = format!("SELECT pg_sleep({})", 2 * LEASE_S);
+        scope.spawn(move || schema.sql(&format!("BEGIN; {lock}; {sleep}; COMMIT")));
+        let locked = "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted \
+                      AND relation = 'schedules'::regclass";
+        wait_until("the table is locked", || schema.sql(locked) == "1");
+        // More than there are connections.
+        (0..14).for_each(|_| drop(scope.spawn(|| node.get("/v1/schedules"))));
+    });
+    assert_eq!(schema.sql("SELECT id FROM nodes"), before, "{}", node.log());
+    let job = node.wait(&id);
+    assert_eq!((&job["status"], &job["attempt"]), (&json!("succeeded"), &json!(1)), "{job}");
+}
+
+#[test]
 fn connections_that_the_database_cuts_lose_nothing() {
     let upstream = paced("piece by piece ", 60, 15);
     let Some(cluster) = Cluster::start(2, &against(&upstream, "workers: 4")) else { return };

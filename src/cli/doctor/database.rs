@@ -174,7 +174,7 @@ fn check_clock(report: &DatabaseReport) -> DoctorCheck {
 /// The pool of each node, and one connection that listens.
 fn check_connections(report: &DatabaseReport, options: &PostgresOptions) -> DoctorCheck {
     let name = "connections";
-    let own = u64::try_from(options.connections).unwrap_or(u64::MAX).saturating_add(1);
+    let own = u64::try_from(options.all_connections()).unwrap_or(u64::MAX);
     let nodes = report.cluster.iter().flat_map(|view| &view.nodes).filter(|node| node.is_live());
     let others = nodes.filter(|node| node.name != options.node_name);
     let wanted = others.map(|node| node.connections.unwrap_or(own)).fold(own, u64::saturating_add);

@@ -1,6 +1,7 @@
 //! Compares what jobs may use on this node with what they may use on others.
 
 use crate::ports::{CatalogueDigests, node_warnings};
+use crate::store::postgres::pool::Connections;
 use crate::store::postgres::session::SqlSession;
 use crate::store::postgres::shared::PostgresShared;
 
@@ -18,15 +19,15 @@ pub(crate) struct CatalogueWatch {
 }
 
 impl CatalogueWatch {
-    /// Looks, if it is time.
-    pub(crate) fn look(&mut self, shared: &PostgresShared) {
+    /// Looks, if it is time. The connections are those of the heartbeat.
+    pub(crate) fn look(&mut self, shared: &PostgresShared, connections: &Connections) {
         let (now_ms, id) = (shared.clock.monotonic_ms(), shared.node.id());
         let Some(source) = shared.catalogue.get().filter(|_| now_ms >= self.next_ms) else { return };
         self.next_ms = now_ms.saturating_add(LOOK_EVERY_MS);
         let found = (id, source.digests());
         if self.published.as_ref() != Some(&found) {
             let publish = async |session: &SqlSession<'_>| shared.node.publish(session, &found.1).await;
-            match shared.read(publish) {
+            match connections.read_within(shared.database.lease / 3, publish) {
                 Ok(()) => self.published = Some(found),
                 Err(error) => tracing::debug!(%error, "cannot publish the catalogues of this node"),
             }

@@ -1,16 +1,19 @@
 //! Renews the lease of this node, gives its jobs up when that fails for too long, and takes over the jobs of
 //! nodes that are gone.
 
-use crate::ports::{Measurement, StoreError};
+use crate::ports::{Measurement, StoreError, Ticket};
 use crate::store::postgres::catalogue_watch::CatalogueWatch;
 use crate::store::postgres::jobs::take_over::NodeLoss;
 use crate::store::postgres::node::Heartbeat;
+use crate::store::postgres::pool::Connections;
 use crate::store::postgres::session::SqlSession;
 use crate::store::postgres::shared::PostgresShared;
+use crate::store::postgres::writer::act::Act;
 use crate::store::postgres::writer::thread::WriterRequest;
 use crate::store::postgres::writer::write::{WriteOptions, queued_write};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -36,18 +39,28 @@ impl Heart {
     /// Starts the heartbeats.
     pub(crate) fn start(
         shared: Arc<PostgresShared>,
+        connections: Connections,
         jobs: SyncSender<WriterRequest>,
     ) -> std::io::Result<Self> {
         let state = Arc::new(HeartState::default());
         let beating = Arc::clone(&state);
-        let mut keeper =
-            LeaseKeeper { shared, jobs, is_loss_counted: false, catalogue: CatalogueWatch::default() };
+        let mut keeper = LeaseKeeper {
+            shared,
+            connections,
+            jobs,
+            is_loss_counted: false,
+            take_overs: BTreeMap::new(),
+            catalogue: CatalogueWatch::default(),
+        };
         // Jobs of nodes that are gone already are queued before this node serves anybody.
         keeper.beat();
+        keeper.continue_take_overs();
+        keeper.finish_take_overs();
         let thread = std::thread::Builder::new().name("store-beat".to_owned()).spawn(move || {
             while !beating.wait(BEAT_EVERY.min(keeper.shared.database.lease / 4)) {
                 keeper.beat();
-                keeper.catalogue.look(&keeper.shared);
+                keeper.continue_take_overs();
+                keeper.catalogue.look(&keeper.shared, &keeper.connections);
             }
         })?;
         Ok(Self { state, thread })
@@ -73,10 +86,22 @@ impl HeartState {
 
 struct LeaseKeeper {
     shared: Arc<PostgresShared>,
+    /// Its own: reads and writes may hold all others for longer than a lease.
+    connections: Connections,
     jobs: SyncSender<WriterRequest>,
+    /// Lost nodes whose jobs are to be queued again. Nothing here waits for these writes: they may take
+    /// longer than a lease.
+    take_overs: BTreeMap<i64, TakeOver>,
     /// Whether the current loss of the lease is counted.
     is_loss_counted: bool,
     catalogue: CatalogueWatch,
+}
+
+/// The queueing of a lost node's jobs.
+struct TakeOver {
+    loss: NodeLoss,
+    /// The write; `None`: it is not queued yet.
+    ticket: Option<Ticket<usize>>,
 }
 
 impl LeaseKeeper {
@@ -89,7 +114,7 @@ impl LeaseKeeper {
         }
         // A network that delivers nothing must not stop this thread beyond the lease.
         let lease = shared.database.lease;
-        let beat = shared.read_within(lease / 3, async |session: &SqlSession<'_>| {
+        let beat = self.connections.read_within(lease / 3, async |session: &SqlSession<'_>| {
             if let Err(error) = shared.providers.tell(session).await {
                 tracing::warn!(%error, "cannot tell the other nodes of a provider's pause yet");
             }
@@ -130,7 +155,7 @@ impl LeaseKeeper {
             self.lose("its lease had ended");
         }
         for node in ended {
-            self.take_over(node, NodeLoss::Crash);
+            self.take_overs.entry(node).or_insert(TakeOver { loss: NodeLoss::Crash, ticket: None });
         }
     }
 
@@ -156,8 +181,8 @@ impl LeaseKeeper {
 
     fn register_again(&mut self) {
         let (shared, old) = (Arc::clone(&self.shared), self.shared.node.id());
-        let registered = shared
-            .read(async |session: &SqlSession<'_>| shared.node.register(session, &shared.database).await);
+        let register = async |session: &SqlSession<'_>| shared.node.register(session, &shared.database).await;
+        let registered = self.connections.read_within(shared.database.lease / 3, register);
         match registered {
             Ok(database_ms) => {
                 shared.set_database_time(database_ms);
@@ -167,7 +192,7 @@ impl LeaseKeeper {
                 drop(last);
                 self.is_loss_counted = false;
                 tracing::info!(node = shared.node.id(), "this node has a lease again");
-                self.take_over(old, NodeLoss::Database);
+                self.take_overs.insert(old, TakeOver { loss: NodeLoss::Database, ticket: None });
                 shared.hint_ready();
                 shared.wake_job_writer();
             }
@@ -178,20 +203,58 @@ impl LeaseKeeper {
         }
     }
 
-    /// Queues the jobs of a lost node again, after the writes that wait already.
-    fn take_over(&self, node: i64, loss: NodeLoss) {
-        let options = WriteOptions::default();
-        let (write, ticket) =
-            queued_write(options, async move |act: &mut crate::store::postgres::writer::act::Act<'_>| {
-                act.take_over(node, loss).await
-            });
-        if self.jobs.send(WriterRequest::Write(write)).is_err() {
-            return;
+    /// Queues the writes that take the jobs of lost nodes over, after the writes that wait already, and looks
+    /// what became of earlier ones.
+    fn continue_take_overs(&mut self) {
+        let jobs = &self.jobs;
+        self.take_overs.retain(|node, take_over| match &mut take_over.ticket {
+            None => {
+                take_over.ticket = queue_take_over(jobs, *node, take_over.loss);
+                true
+            }
+            Some(ticket) => match ticket.poll() {
+                None => true,
+                Some(outcome) => {
+                    take_over.ticket = None;
+                    // The next heartbeat finds another node again, but not this one.
+                    !log_take_over(*node, &outcome) && take_over.loss == NodeLoss::Database
+                }
+            },
+        });
+    }
+
+    /// Waits for the writes that take the jobs of lost nodes over.
+    fn finish_take_overs(&mut self) {
+        for (node, take_over) in std::mem::take(&mut self.take_overs) {
+            if let Some(ticket) = take_over.ticket {
+                log_take_over(node, &ticket.wait());
+            }
         }
-        match ticket.wait() {
-            Ok(0) | Err(StoreError::Closed) => {}
-            Ok(jobs) => tracing::info!(node, jobs, "took over the jobs of a lost node"),
-            Err(error) => tracing::warn!(%error, node, "cannot take over the jobs of a lost node yet"),
+    }
+}
+
+/// Queues the jobs of a lost node again; `None`: too many writes wait already.
+fn queue_take_over(jobs: &SyncSender<WriterRequest>, node: i64, loss: NodeLoss) -> Option<Ticket<usize>> {
+    let (write, ticket) =
+        queued_write(WriteOptions::default(), async move |act: &mut Act<'_>| act.take_over(node, loss).await);
+    match jobs.try_send(WriterRequest::Write(write)) {
+        Ok(()) => Some(ticket),
+        Err(TrySendError::Full(_)) => None,
+        Err(TrySendError::Disconnected(_)) => Some(Ticket::resolved(Err(StoreError::Closed))),
+    }
+}
+
+/// Returns whether nothing is left to do.
+fn log_take_over(node: i64, outcome: &Result<usize, StoreError>) -> bool {
+    match outcome {
+        Ok(0) | Err(StoreError::Closed) => true,
+        Ok(jobs) => {
+            tracing::info!(node, jobs, "took over the jobs of a lost node");
+            true
+        }
+        Err(error) => {
+            tracing::warn!(%error, node, "cannot take over the jobs of a lost node yet");
+            false
         }
     }
 }

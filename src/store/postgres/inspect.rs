@@ -4,7 +4,7 @@ use crate::ports::{Clock, ClusterView, StoreError};
 use crate::store::postgres::cluster::read_view;
 use crate::store::postgres::migrations::{DatabaseLayout, HAS_TABLES, NEWEST, stored_layout};
 use crate::store::postgres::node::DATABASE_MS;
-use crate::store::postgres::options::PostgresOptions;
+use crate::store::postgres::options::{COMMAND_CONNECTIONS, PostgresOptions};
 use crate::store::postgres::pool::{Connections, describe};
 use crate::store::postgres::session::{Columns, SqlSession};
 use crate::store::postgres::store::PostgresOpenError;
@@ -70,7 +70,7 @@ pub struct DatabaseReport {
 
 /// Looks at the database. Blocks for some seconds.
 pub fn inspect(options: &PostgresOptions, clock: &dyn Clock) -> Result<DatabaseReport, PostgresOpenError> {
-    let connections = Connections::of_one_thread(options)?;
+    let connections = Connections::of_one_thread(options, COMMAND_CONNECTIONS)?;
     let report = connections.wait(async {
         let client = connections.pool.get().await.map_err(|error| StoreError::Io(describe(&error)))?;
         let mut report = report(&connections.session(&client), &connections.config, clock).await?;
@@ -82,7 +82,7 @@ pub fn inspect(options: &PostgresOptions, clock: &dyn Clock) -> Result<DatabaseR
 
 /// The nodes of the database; `None` if no node of this version or a later one has used it yet.
 pub fn read_cluster(options: &PostgresOptions) -> Result<Option<ClusterView>, PostgresOpenError> {
-    let connections = Connections::of_one_thread(options)?;
+    let connections = Connections::of_one_thread(options, COMMAND_CONNECTIONS)?;
     let view = connections.wait(async {
         let client = connections.pool.get().await.map_err(|error| StoreError::Io(describe(&error)))?;
         let session = connections.session(&client);

@@ -96,8 +96,7 @@ impl NodeLease {
              marked AS (INSERT INTO commit_marks SELECT id, generate_series(0, {LANES} - 1), 0 FROM node) \
              SELECT id, {DATABASE_MS} FROM node"
         );
-        // The pool, and the connection that listens.
-        let connections = sql_number(database.connections.saturating_add(1));
+        let connections = sql_number(database.all_connections());
         let (name, lease_ms) = (&database.node_name, sql_number(database.lease.as_millis()));
         let params: Params<'_> = &[name, &env!("CARGO_PKG_VERSION"), &NEWEST, &connections, &lease_ms];
         let Some(row) = session.row(&sql, params).await? else {

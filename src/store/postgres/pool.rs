@@ -1,7 +1,8 @@
 //! Connections to the database: a small pool, TLS as the URL asks for it, and the runtime that drives them.
 
+use crate::ports::StoreError;
 use crate::store::postgres::options::PostgresOptions;
-use crate::store::postgres::session::SqlSession;
+use crate::store::postgres::session::{SqlFault, SqlSession};
 use deadpool_postgres::{
     Client, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime as PoolRuntime, Timeouts,
 };
@@ -58,11 +59,10 @@ impl Connections {
         Self::new(options, options.connections.max(2), &mut runtime)
     }
 
-    /// Prepares connections for one thread, which drives them itself: no other thread has to wake for a
-    /// reply.
-    pub(crate) fn of_one_thread(options: &PostgresOptions) -> Result<Self, PoolError> {
-        // The second asks what became of a commit whose reply was lost with the first.
-        Self::new(options, 2, &mut Builder::new_current_thread())
+    /// Prepares up to `max` connections for one thread, which drives them itself: no other thread has to wake
+    /// for a reply.
+    pub(crate) fn of_one_thread(options: &PostgresOptions, max: usize) -> Result<Self, PoolError> {
+        Self::new(options, max, &mut Builder::new_current_thread())
     }
 
     fn new(options: &PostgresOptions, max: usize, runtime: &mut Builder) -> Result<Self, PoolError> {
@@ -100,6 +100,47 @@ impl Connections {
     /// Statements of their own on this connection.
     pub(crate) fn session<'c>(&self, client: &'c Client) -> SqlSession<'c> {
         SqlSession::of_client(client, self.is_prepared)
+    }
+
+    /// Runs `reader` with a connection of its own, and once more if that connection was lost: the database
+    /// may have started again meanwhile.
+    pub(crate) async fn read<T>(
+        &self,
+        reader: impl AsyncFn(&SqlSession<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut has_tried = false;
+        loop {
+            let client = self.client().await?;
+            let session = self.session(&client);
+            let found = reader(&session).await;
+            if found.is_ok() || has_tried || session.fault() != Some(SqlFault::Connection) {
+                return found;
+            }
+            has_tried = true;
+        }
+    }
+
+    /// The same with a limit of its time. A connection that has not answered by then is closed: the next
+    /// reader would wait behind its reply. Blocks.
+    pub(crate) fn read_within<T>(
+        &self,
+        limit: Duration,
+        reader: impl AsyncFn(&SqlSession<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.wait(async {
+            let found = tokio::time::timeout(limit, self.read(reader)).await;
+            found.unwrap_or_else(|_| {
+                self.pool.retain(|_, _| false);
+                Err(StoreError::Unreachable)
+            })
+        })
+    }
+
+    async fn client(&self) -> Result<Client, StoreError> {
+        self.pool.get().await.map_err(|error| {
+            tracing::debug!(%error, "no connection to the database");
+            StoreError::Unreachable
+        })
     }
 
     /// A transaction on this connection: see [`SqlSession::begin`].

@@ -17,7 +17,7 @@ use crate::store::postgres::node::NodeLease;
 use crate::store::postgres::options::PostgresOptions;
 use crate::store::postgres::pool::Connections;
 use crate::store::postgres::providers::KnownProviders;
-use crate::store::postgres::session::{SqlFault, SqlSession};
+use crate::store::postgres::session::SqlSession;
 use crate::store::postgres::writer::announcement::Announcement;
 use crate::store::postgres::writer::commit_marks::CommitMarks;
 use crate::store::postgres::writer::effects::CommitEffects;
@@ -27,7 +27,6 @@ use crate::store::rows::lease::Leases;
 use crate::store::waiting_claims::{PublishedQueue, WaitingClaims};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
-use std::time::Duration;
 
 /// Maximum commits whose counts wait for a meter: a server sets it soon.
 const MAX_UNREPORTED: usize = 64;
@@ -268,41 +267,10 @@ impl PostgresShared {
         &self,
         reader: impl AsyncFn(&SqlSession<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.connections.wait(self.try_read(reader))
-    }
-
-    /// The same with a limit of its time.
-    pub(crate) fn read_within<T>(
-        &self,
-        limit: Duration,
-        reader: impl AsyncFn(&SqlSession<'_>) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        self.connections.wait(async {
-            let found = tokio::time::timeout(limit, self.try_read(reader)).await;
-            found.unwrap_or(Err(StoreError::Unreachable))
-        })
-    }
-
-    async fn try_read<T>(
-        &self,
-        reader: impl AsyncFn(&SqlSession<'_>) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
         if self.is_closed.load(Ordering::SeqCst) {
             return Err(StoreError::Closed);
         }
-        let mut has_tried = false;
-        loop {
-            let client = self.connections.pool.get().await.map_err(|error| {
-                tracing::debug!(%error, "no connection to the database");
-                StoreError::Unreachable
-            })?;
-            let session = self.connections.session(&client);
-            let found = reader(&session).await;
-            if found.is_ok() || has_tried || session.fault() != Some(SqlFault::Connection) {
-                return found;
-            }
-            has_tried = true;
-        }
+        self.connections.wait(self.connections.read(reader))
     }
 
     /// Applies the effects of a commit of this node.

@@ -11,7 +11,7 @@ use crate::store::postgres::listener::{listen, poll};
 use crate::store::postgres::migrations::{UNFINISHED_TRANSFER, migrate};
 use crate::store::postgres::next_due::NextDue;
 use crate::store::postgres::node::NodeLease;
-use crate::store::postgres::options::PostgresOptions;
+use crate::store::postgres::options::{HEARTBEAT_CONNECTIONS, PostgresOptions, WRITER_CONNECTIONS};
 use crate::store::postgres::pool::{Connections, PoolError, describe};
 use crate::store::postgres::retention::sweep::stored_clock;
 use crate::store::postgres::session::{Columns, SqlSession};
@@ -60,6 +60,8 @@ struct WriterQueues {
     ordered: Receiver<WriterRequest>,
     /// The connections of the thread of the writes of jobs.
     connections: Connections,
+    /// The connection of the heartbeats.
+    heartbeat: Connections,
 }
 
 struct Threads {
@@ -88,7 +90,8 @@ impl PostgresStore {
             jobs: job_requests,
             others: other_requests,
             ordered: ordered_requests,
-            connections: Connections::of_one_thread(database)?,
+            connections: Connections::of_one_thread(database, WRITER_CONNECTIONS)?,
+            heartbeat: Connections::of_one_thread(database, HEARTBEAT_CONNECTIONS)?,
         };
         let shared = Arc::new(PostgresShared::new(SharedParts {
             connections,
@@ -300,12 +303,11 @@ fn start(
     jobs: &SyncSender<WriterRequest>,
     retention: &Arc<RetentionRunner>,
 ) -> std::io::Result<Threads> {
-    let WriterQueues { jobs: job_requests, others: other_requests, ordered: ordered_requests, connections } =
-        queues;
+    let WriterQueues { jobs: job_requests, others: other_requests, ordered: ordered_requests, .. } = queues;
     let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
     let writer = JobWriter {
         shared: Arc::clone(shared),
-        connections,
+        connections: queues.connections,
         last_commit_ms: shared.clock.monotonic_ms(),
         waiting: Vec::new(),
     };
@@ -317,7 +319,7 @@ fn start(
         let (writer, requests) = (OtherWriter(Arc::clone(shared)), Arc::clone(&other_requests));
         writers.push(thread("store-other").spawn(move || writer.run(&requests))?);
     }
-    let heart = Heart::start(Arc::clone(shared), jobs.clone())?;
+    let heart = Heart::start(Arc::clone(shared), queues.heartbeat, jobs.clone())?;
     Ok(Threads { writers, heart, sweeper: retention.start()? })
 }
 

@@ -3,7 +3,7 @@
 use crate::domain::secret::Secret;
 use crate::ports::StoreError;
 use crate::store::postgres::migrations::{HAS_TABLES, NEWEST};
-use crate::store::postgres::options::PostgresOptions;
+use crate::store::postgres::options::{COMMAND_CONNECTIONS, PostgresOptions};
 use crate::store::postgres::pool::describe;
 use crate::store::postgres::pool::{Connections, PoolError};
 use crate::store::postgres::session::failed;
@@ -83,15 +83,16 @@ impl From<tokio_postgres::Error> for DatabaseError {
 
 /// How to connect for one command.
 pub(crate) fn connections(url: &Secret) -> Result<Connections, PoolError> {
-    Connections::of_one_thread(&PostgresOptions {
+    let options = PostgresOptions {
         url: url.clone(),
         node_name: "migration".to_owned(),
         lease: Duration::ZERO,
-        connections: 2,
+        connections: COMMAND_CONNECTIONS,
         uses_database_time: true,
         is_pooled: false,
         audit_entries: 0,
-    })
+    };
+    Connections::of_one_thread(&options, COMMAND_CONNECTIONS)
 }
 
 /// A connection that ends when it is dropped, with its transaction.
