@@ -38,6 +38,7 @@ impl From<BatchError> for ApiError {
     fn from(error: BatchError) -> Self {
         let (status, code) = match error {
             BatchError::Store(error) => return error.into(),
+            BatchError::Quota(refusal) => return quota::refused(refusal),
             BatchError::Abandoned => (StatusCode::SERVICE_UNAVAILABLE, "batch_abandoned"),
             BatchError::QueueFull { .. } => (StatusCode::TOO_MANY_REQUESTS, "queue_full"),
             BatchError::KeyReused => (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused"),
@@ -129,6 +130,7 @@ impl From<StoredFileError> for ApiError {
     fn from(error: StoredFileError) -> Self {
         match error {
             StoredFileError::Store(error) => error.into(),
+            StoredFileError::Quota(refusal) => quota::refused(refusal),
             StoredFileError::FilesFull { .. } => {
                 Self::refused(StatusCode::TOO_MANY_REQUESTS, "files_full", &error)
             }

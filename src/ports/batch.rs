@@ -1,6 +1,7 @@
 //! Batches: many jobs submitted together. Lines are stored first; accepting the batch is one small
 //! transaction.
 
+use super::quota_refusal::QuotaRefusal;
 use super::store::{ChangeWatch, Idempotent};
 use super::store_error::StoreError;
 use super::ticket::Ticket;
@@ -24,6 +25,9 @@ pub enum BatchError {
         /// The limit.
         limit: u64,
     },
+    /// The account's quota is used up (HTTP: 429).
+    #[error(transparent)]
+    Quota(#[from] QuotaRefusal),
     /// The idempotency key was used before, with another request (HTTP: 422).
     #[error("this idempotency key was used for another request")]
     KeyReused,

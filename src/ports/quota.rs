@@ -109,6 +109,13 @@ impl WorkQuota {
         }
     }
 
+    /// The same in the transaction that stores the work. Tokens and cost of the day do not count here: work
+    /// that was admitted before may wait for them.
+    pub fn admit_stored(self, new: NewWork, now_ms: u64) -> Result<(), QuotaRefusal> {
+        let quota = Quota { tokens_per_day: None, cost_micros_per_day: None, ..self.quota };
+        Self { quota, ..self }.admit(new, now_ms)
+    }
+
     fn admit_jobs(&self, new: u64, now_ms: u64) -> Result<(), QuotaRefusal> {
         let Usage { total_tokens, cost_micros, .. } = self.usage_today;
         let retry_after_s = ACCOUNT_DAY_MS.saturating_sub(now_ms % ACCOUNT_DAY_MS).div_ceil(1_000);

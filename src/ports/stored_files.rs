@@ -1,5 +1,6 @@
 //! Rows of uploaded files. For their contents see [`super::Contents`].
 
+use super::quota_refusal::QuotaRefusal;
 use super::store_error::StoreError;
 use super::ticket::Ticket;
 use crate::domain::id::{FileId, UserId};
@@ -27,6 +28,9 @@ pub enum StoredFileError {
         /// The limit.
         limit: u64,
     },
+    /// The account's quota is used up (HTTP: 429).
+    #[error(transparent)]
+    Quota(#[from] QuotaRefusal),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -138,7 +138,7 @@ fn a_retried_line_of_an_ended_batch_has_no_window() {
 #[test]
 fn a_batch_that_waits_for_a_quota_expires() {
     let fixture = Fixture::new();
-    let quota = Some(Quota { unfinished_jobs: Some(1), ..Quota::default() });
+    let quota = Some(Quota { tokens_per_day: Some(0), ..Quota::default() });
     fixture.store.change_account(ANN, AccountChange { quota, ..AccountChange::default() }).wait().unwrap();
     fixture.submit([job(1, ANN)]);
     accept(&fixture, 1, 3, 3);

@@ -7,7 +7,7 @@ use nanoclaw::domain::account::{Quota, QuotaKind};
 use nanoclaw::domain::batch::BatchStatus;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::ports::{AccountChange, BatchError, Lease, SubmitError};
+use nanoclaw::ports::{AccountChange, BatchError, Lease, QuotaRefusal, SubmitError};
 
 #[test]
 fn p8_a_batch_queues_at_most_as_many_jobs_as_its_concurrency() {
@@ -110,6 +110,23 @@ fn a_batch_that_does_not_fit_into_the_queue_is_refused() {
     assert_eq!(fixture.store.submit(vec![job(1, ANN)]).wait(), Err(SubmitError::QueueFull { limit: 5 }));
     assert_eq!(work_off(&fixture), 5);
     fixture.submit([job(1, ANN)]);
+}
+
+#[test]
+fn p8_a_batch_beyond_its_owners_quota_of_jobs_is_refused_when_it_is_accepted() {
+    let fixture = Fixture::new();
+    set_quota(&fixture, Quota { unfinished_jobs: Some(5), ..Quota::default() });
+    for number in [1, 2, 3] {
+        let count = if number == 1 { 6 } else { 3 };
+        fixture.store.fill((ANN, batch(number)), 0, lines(0, count)).wait().unwrap();
+    }
+    let accepted = |number, count| fixture.store.accept(new(number, ANN, count, 2), None).wait().map(drop);
+    let refused =
+        |new, unfinished| Err(BatchError::Quota(QuotaRefusal::NewJobs { new, unfinished, limit: 5 }));
+    assert_eq!(accepted(1, 6), refused(6, 0));
+    assert_eq!((accepted(2, 3), accepted(3, 3)), (Ok(()), refused(3, 3)));
+    assert_eq!(work_off(&fixture), 3);
+    assert_eq!(accepted(3, 3), Ok(()), "its lines are still there");
 }
 
 #[test]

@@ -3,13 +3,14 @@
 
 use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, chat, check_stored_bytes, done, id, name, turn};
+use nanoclaw::domain::account::Quota;
 use nanoclaw::domain::conversation::StoredItems;
 use nanoclaw::domain::id::UserId;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
 use nanoclaw::ports::{
-    Clock, ConversationEntry, ConversationError, EntryQuery, EntryRef, ItemsEdit, NewItems, NodeStore,
-    RegenerateRequest,
+    AccountChange, Clock, ConversationEntry, ConversationError, EntryQuery, EntryRef, ItemsEdit, NewItems,
+    NodeStore, RegenerateRequest,
 };
 use nanoclaw::store::RetentionAge;
 use nanoclaw::store::options::{RetentionOptions, StoreOptions};
@@ -38,6 +39,21 @@ fn opened() -> Fixture {
 fn opened_in(fixture: Fixture) -> Fixture {
     fixture.store.create_conversation(chat(ANN, "chat", fixture.clock.now_ms()), 9).wait().unwrap();
     fixture
+}
+
+#[test]
+fn p8_items_beyond_their_owners_quota_of_bytes_are_refused_also_at_the_same_moment() {
+    let fixture = opened();
+    let quota = Some(Quota { stored_bytes: Some(10_000), ..Quota::default() });
+    fixture.store.change_account(ANN, AccountChange { quota, ..AccountChange::default() }).wait().unwrap();
+    // An item counts with what models read of it.
+    let adding: Vec<_> = (0..8).map(|_| fixture.store.add_items(items(ANN, &"x".repeat(1_500)))).collect();
+    let results: Vec<_> = adding.into_iter().map(|added| added.wait().map(drop)).collect();
+    // Which of them fit is a matter of chance on a database.
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 2, "{results:?}");
+    let refused = |result: &&Result<(), _>| matches!(result, Err(ConversationError::Quota(_)));
+    assert_eq!(results.iter().filter(refused).count(), 6, "{results:?}");
+    assert!(fixture.store.stored_bytes(ANN).unwrap() <= 10_000);
 }
 
 /// Runs a job of the conversation; returns what its model reads before its own question.

@@ -2,10 +2,11 @@
 
 use super::fixture::{Fixture, open};
 use crate::support::store::{ANN, BOB};
+use nanoclaw::domain::account::Quota;
 use nanoclaw::domain::id::{FileId, UserId};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::stored_file::{ContentDigest, FilePurpose, StoredFile};
-use nanoclaw::ports::{Clock, NodeStore, StoredFileError, StoredFileQuery};
+use nanoclaw::ports::{AccountChange, Clock, NodeStore, QuotaRefusal, StoredFileError, StoredFileQuery};
 use nanoclaw::store::options::{RetentionOptions, StoreOptions};
 use nanoclaw::store::{ContentDirectory, RetentionAge};
 use std::sync::Arc;
@@ -54,6 +55,26 @@ fn query(user: UserId) -> StoredFileQuery {
 fn listed(store: &Arc<dyn NodeStore>, query: &StoredFileQuery) -> (Vec<u128>, bool) {
     let page = store.files(query).expect("a page");
     (page.files.iter().map(|file| u128::from_be_bytes(file.id.to_bytes())).collect(), page.has_more)
+}
+
+#[test]
+fn p8_a_file_beyond_its_owners_quota_of_bytes_is_refused() {
+    let fixture = Fixture::new();
+    let quota = Some(Quota { stored_bytes: Some(5_000), ..Quota::default() });
+    fixture.store.change_account(ANN, AccountChange { quota, ..AccountChange::default() }).wait().unwrap();
+    let add = |number, user| {
+        let file = StoredFile { bytes: 3_000, ..file(number, user, FilePurpose::Batch) };
+        fixture.store.add_file(file).wait().map(drop)
+    };
+    assert_eq!(add(1, ANN), Ok(()));
+    let refused = add(2, ANN);
+    assert!(
+        matches!(refused, Err(StoredFileError::Quota(QuotaRefusal::NewBytes { new: 3_000, .. }))),
+        "{refused:?}"
+    );
+    assert_eq!(add(3, BOB), Ok(()));
+    fixture.store.delete_file(ANN, fid(1)).wait().unwrap();
+    assert_eq!(add(2, ANN), Ok(()));
 }
 
 #[test]

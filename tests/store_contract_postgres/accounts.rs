@@ -1,12 +1,18 @@
 //! Accounts, tokens and usage that several nodes change at the same time.
 
+use super::batches::{batch, lines, new};
 use super::fixture::Fixture;
-use nanoclaw::domain::account::{ApiToken, Email, PasswordHash, Role, TokenScopes, Username};
-use nanoclaw::domain::id::{TokenId, UserId};
+use crate::support::store::{ANN, chat, name};
+use nanoclaw::domain::account::{ApiToken, Email, PasswordHash, Quota, Role, TokenScopes, Username};
+use nanoclaw::domain::id::{FileId, TokenId, UserId};
+use nanoclaw::domain::message::Message;
+use nanoclaw::domain::stored_file::{ContentDigest, FilePurpose, StoredFile};
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::ports::{
-    AccountChange, AccountError, Accounts, NewAccount, NewInvite, NewToken, RegistrationGate, Users,
+    AccountChange, AccountError, Accounts, BatchError, Batches, ConversationItems, Conversations, NewAccount,
+    NewInvite, NewItems, NewToken, RegistrationGate, StoredFileError, StoredFiles, Users,
 };
+use serde_json::json;
 
 const NOW_MS: u64 = 1_000_000;
 
@@ -105,6 +111,55 @@ fn p8_nodes_keep_the_limit_of_tokens() {
     });
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 3, "{results:?}");
     assert_eq!(fixture.store.tokens(UserId(u32::MAX)).unwrap().len(), 3);
+}
+
+fn set_quota(fixture: &Fixture, quota: Quota) {
+    let change = AccountChange { quota: Some(quota), ..AccountChange::default() };
+    fixture.store.change_account(ANN, change).wait().unwrap();
+}
+
+#[test]
+fn p8_nodes_keep_the_quota_of_stored_bytes_for_files_and_items() {
+    let Some(fixture) = Fixture::new() else { return };
+    let (bytes, created_at_ms) = (300 << 20, NOW_MS);
+    set_quota(&fixture, Quota { stored_bytes: Some(1_000 << 20), ..Quota::default() });
+    let results = at_once(&fixture, |node, number| {
+        let (id, content) = (FileId::from_bits(number as u128), ContentDigest::from_bytes([1; 32]));
+        let (name, purpose) = ("f".to_owned(), FilePurpose::Batch);
+        let file =
+            StoredFile { id, user: ANN, name, purpose, bytes, content, created_at_ms, expires_at_ms: None };
+        node.store.add_file(file).wait()
+    });
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 3, "{results:?}");
+    let refused = |result: &&Result<_, _>| matches!(result, Err(StoredFileError::Quota(_)));
+    assert_eq!(results.iter().filter(refused).count(), 5, "{results:?}");
+
+    // What is left of a quota is kept for a second.
+    fixture.clock.advance(2_000);
+    let stored = fixture.store.stored_bytes(ANN).unwrap();
+    set_quota(&fixture, Quota { stored_bytes: Some(stored + 100_000), ..Quota::default() });
+    fixture.store.create_conversation(chat(ANN, "chat", NOW_MS), 9).wait().unwrap();
+    let results = at_once(&fixture, |node, number| {
+        let text = "x".repeat(14_000);
+        let items = vec![json!({"id": format!("item_{number}"), "content": text})];
+        let (conversation, messages) = (name("chat"), vec![Message::user(&text)]);
+        node.store.add_items(NewItems { user: ANN, conversation, creates: None, items, messages }).wait()
+    });
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 3, "{results:?}");
+}
+
+#[test]
+fn p8_nodes_keep_the_quota_of_jobs_for_batches() {
+    let Some(fixture) = Fixture::new() else { return };
+    set_quota(&fixture, Quota { unfinished_jobs: Some(5), ..Quota::default() });
+    let results = at_once(&fixture, |node, number| {
+        let number = number as u128 + 1;
+        node.store.fill((ANN, batch(number)), 0, lines(0, 2)).wait().unwrap();
+        node.store.accept(new(number, 2, 1), None).wait()
+    });
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 2, "{results:?}");
+    let refused = |result: &&Result<_, _>| matches!(result, Err(BatchError::Quota(_)));
+    assert_eq!(results.iter().filter(refused).count(), 6, "{results:?}");
 }
 
 #[test]

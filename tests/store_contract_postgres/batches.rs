@@ -15,16 +15,16 @@ use std::time::{Duration, Instant};
 /// How often each job ended.
 type Ends = Mutex<BTreeMap<String, u32>>;
 
-fn batch(number: u128) -> BatchId {
+pub(super) fn batch(number: u128) -> BatchId {
     BatchId::from_bits(number)
 }
 
-fn lines(from: u32, count: u32) -> Vec<NewLine> {
+pub(super) fn lines(from: u32, count: u32) -> Vec<NewLine> {
     let line = |n: u32| NewLine { custom_id: format!("line-{n}"), spec: job(u128::from(n), ANN).spec };
     (from..from + count).map(line).collect()
 }
 
-fn new(number: u128, lines: u32, concurrency: u32) -> NewBatch {
+pub(super) fn new(number: u128, lines: u32, concurrency: u32) -> NewBatch {
     let (id, created_at_ms) = (batch(number), 1_000_000);
     NewBatch {
         id,
@@ -169,9 +169,14 @@ fn batches_expire_once_on_two_nodes_while_their_lines_end() {
 fn p8_a_quota_of_jobs_holds_for_batches_on_two_nodes() {
     let Some(first) = Fixture::new() else { return };
     let second = first.beside();
-    let quota = Some(Quota { unfinished_jobs: Some(3), ..Quota::default() });
-    first.store.change_account(ANN, AccountChange { quota, ..AccountChange::default() }).wait().unwrap();
+    let set_quota = |quota| {
+        let change = AccountChange { quota: Some(quota), ..AccountChange::default() };
+        first.store.change_account(ANN, change).wait().unwrap();
+    };
+    // Accepted batches wait for tokens, and then for the quota of jobs, which is lowered meanwhile.
+    set_quota(Quota { tokens_per_day: Some(0), ..Quota::default() });
     (1..=3).for_each(|number| accept(&first, number, 20, 5));
+    set_quota(Quota { unfinished_jobs: Some(3), ..Quota::default() });
     let mut most = 0_u64;
     let look = || {
         let unfinished = first.sql("SELECT count(*) FROM jobs WHERE finished_at_ms IS NULL");

@@ -3,6 +3,7 @@
 use crate::domain::event::{EngineMark, Event, Record};
 use crate::domain::job::JobSpec;
 use crate::domain::message::Message;
+use crate::ports::NewItems;
 
 /// The weight of a write that carries no text, bytes.
 pub(crate) const BASE_WEIGHT: usize = 256;
@@ -26,6 +27,12 @@ pub(crate) fn record_bytes(record: &Record) -> usize {
 pub(crate) fn spec_bytes(spec: &JobSpec) -> usize {
     let input = spec.input.iter().map(Message::bytes).sum::<usize>();
     input.saturating_add(spec.system_prompt.as_ref().map_or(0, String::len))
+}
+
+/// Approximate bytes that items add to the store.
+pub(crate) fn items_bytes(new: &NewItems) -> usize {
+    let items = new.items.iter().map(|item| item.to_string().len()).sum::<usize>();
+    items.saturating_add(new.messages.iter().map(Message::bytes).sum())
 }
 
 /// Bytes of the images of these messages, each counted as often as it is there.

@@ -39,9 +39,7 @@ impl Act<'_> {
             quota = self.quota_of(user, UnfinishedWork::JobsAndLines).await?;
         }
         quota.stored_bytes = quota.stored_bytes.saturating_add_signed(self.pending_bytes(user));
-        quota.quota.tokens_per_day = None;
-        quota.quota.cost_micros_per_day = None;
-        quota.admit(new, self.now_ms)?;
+        quota.admit_stored(new, self.now_ms)?;
         self.shared.quota_rooms.set(user, &quota, new, monotonic_ms);
         Ok(())
     }

@@ -12,6 +12,11 @@ const FRESH_MS: u64 = 1_000;
 const SLACK_JOBS: u64 = 1_024;
 /// The same in bytes.
 const SLACK_BYTES: u64 = 64 << 20;
+/// New work of at most so many jobs and bytes may be taken from a count of a moment ago: so much more of it
+/// on other nodes stays within the slack.
+const SMALL_JOBS: u64 = 64;
+/// The same in bytes.
+const SMALL_BYTES: u64 = 4 << 20;
 /// Most users; more are counted again.
 const USERS: usize = 4_096;
 
@@ -29,7 +34,18 @@ struct QuotaRoom {
 /// Whether a quota leaves so much room that other nodes cannot fill it unseen.
 pub(crate) fn is_ample(used: &WorkQuota, new: NewWork) -> bool {
     let (jobs, bytes) = rest(used);
-    jobs >= SLACK_JOBS.saturating_add(new.jobs) && bytes >= SLACK_BYTES.saturating_add(new.bytes)
+    left(jobs, bytes, new).is_some()
+}
+
+/// What new work surely leaves of a room; `None`: it has to be counted. A quota without a limit is
+/// `u64::MAX` and always leaves itself.
+fn left(jobs: u64, bytes: u64, new: NewWork) -> Option<(u64, u64)> {
+    let of = |room: u64, new: u64, small: u64, slack: u64| match room {
+        u64::MAX => Some(room),
+        _ => room.checked_sub(new).filter(|left| new <= small && *left >= slack),
+    };
+    let jobs = of(jobs, new.jobs, SMALL_JOBS, SLACK_JOBS)?;
+    Some((jobs, of(bytes, new.bytes, SMALL_BYTES, SLACK_BYTES)?))
 }
 
 /// Jobs and bytes that still fit.
@@ -46,11 +62,7 @@ impl QuotaRooms {
         let Some(room) = rooms.get_mut(&user).filter(|room| monotonic_ms < room.until_ms) else {
             return false;
         };
-        let (jobs, bytes) = (room.jobs.checked_sub(new.jobs), room.bytes.checked_sub(new.bytes));
-        let (Some(jobs), Some(bytes)) = (jobs, bytes) else { return false };
-        if jobs < SLACK_JOBS || bytes < SLACK_BYTES {
-            return false;
-        }
+        let Some((jobs, bytes)) = left(room.jobs, room.bytes, new) else { return false };
         *room = QuotaRoom { jobs, bytes, ..*room };
         true
     }
@@ -58,10 +70,11 @@ impl QuotaRooms {
     /// Remembers a count, from which the new work is taken.
     pub(crate) fn set(&self, user: UserId, quota: &WorkQuota, new: NewWork, monotonic_ms: u64) {
         let (jobs, bytes) = rest(quota);
+        let after = |room: u64, new: u64| if room == u64::MAX { room } else { room.saturating_sub(new) };
         let room = QuotaRoom {
             until_ms: monotonic_ms.saturating_add(FRESH_MS),
-            jobs: jobs.saturating_sub(new.jobs),
-            bytes: bytes.saturating_sub(new.bytes),
+            jobs: after(jobs, new.jobs),
+            bytes: after(bytes, new.bytes),
         };
         let mut rooms = self.lock();
         if rooms.len() >= USERS {
@@ -95,5 +108,18 @@ mod tests {
         assert!(!rooms.take(ann, job, 1_000), "the count is old");
         rooms.set(ann, &WorkQuota::default(), job, 0);
         assert!((0..5_000).all(|_| rooms.take(ann, job, 1)), "without a quota nothing is counted");
+        let huge = NewWork { jobs: 1 << 20, bytes: 1 << 40 };
+        assert!(rooms.take(ann, huge, 1), "of any size");
+    }
+
+    #[test]
+    fn large_work_of_a_bounded_user_is_always_counted() {
+        let (rooms, ann) = (QuotaRooms::default(), UserId(1));
+        let quota = Quota { stored_bytes: Some(1 << 30), ..Quota::default() };
+        let (used, large) = (WorkQuota { quota, ..WorkQuota::default() }, NewWork::bytes(500 << 20));
+        assert!(!is_ample(&used, large), "another node may store as much at the same time");
+        rooms.set(ann, &used, NewWork::bytes(1), 0);
+        assert!(!rooms.take(ann, large, 1));
+        assert!(rooms.take(ann, NewWork::bytes(1), 1));
     }
 }

@@ -6,7 +6,7 @@ use crate::domain::id::{BatchId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::message::Message;
 use crate::domain::webhook::WebhookSubject;
-use crate::ports::{BatchError, Idempotent, NewBatch, NewLine, StoreError};
+use crate::ports::{BatchError, Idempotent, NewBatch, NewLine, NewWork, StoreError};
 use crate::store::postgres::batches::row;
 use crate::store::postgres::session::{Columns, document, sql_number, sql_user};
 use crate::store::postgres::writer::act::Act;
@@ -77,7 +77,10 @@ impl Act<'_> {
         if !is_refused && !self.has_all_lines(batch).await? {
             return Err(BatchError::Abandoned);
         }
-        self.check_queue_limit(u64::from(batch.lines), |limit| BatchError::QueueFull { limit }).await?;
+        let jobs = u64::from(batch.lines);
+        self.check_queue_limit(jobs, |limit| BatchError::QueueFull { limit }).await?;
+        // The lines are stored already.
+        self.admit_work::<BatchError>(user, NewWork { jobs, bytes: 0 }).await?;
         if let Some(key) = key {
             self.remember(user, key, WebhookSubject::Batch(id)).await?;
         }

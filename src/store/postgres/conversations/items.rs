@@ -3,12 +3,13 @@
 
 use crate::domain::conversation::{Conversation, StoredItems};
 use crate::domain::message::Message;
-use crate::ports::{ConversationError, ItemsEdit, NewItems, StoreError};
+use crate::ports::{ConversationError, ItemsEdit, NewItems, NewWork, StoreError};
 use crate::store::postgres::conversations::row::ConversationRange;
 use crate::store::postgres::conversations::turn::TurnColumns;
 use crate::store::postgres::session::{Columns, document, sql_number, sql_user};
 use crate::store::postgres::stored_files::ImageHolder;
 use crate::store::postgres::writer::act::Act;
+use crate::store::rows::weight::items_bytes;
 use tokio_postgres::Row;
 
 /// Rows of added items that one transaction of retention removes.
@@ -52,6 +53,8 @@ struct EntryBefore {
 impl Act<'_> {
     /// Adds items at the end of a conversation.
     pub(crate) async fn add_items(&mut self, new: &NewItems) -> Result<Conversation, ConversationError> {
+        let work = NewWork::bytes(items_bytes(new));
+        self.admit_work::<ConversationError>(new.user, work).await?;
         if let Some((conversation, limit)) = &new.creates {
             self.create_conversation(conversation, *limit).await?;
         }

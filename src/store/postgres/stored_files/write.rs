@@ -2,7 +2,7 @@
 
 use crate::domain::id::{FileId, UserId};
 use crate::domain::stored_file::{ContentDigest, StoredFile};
-use crate::ports::{StoreError, StoredFileError};
+use crate::ports::{NewWork, StoreError, StoredFileError};
 use crate::store::postgres::session::{Columns, document, read_document, sql_number, sql_user};
 use crate::store::postgres::stored_files::totals;
 use crate::store::postgres::writer::act::Act;
@@ -23,6 +23,8 @@ const NO_LIMITS: FileLimits = FileLimits { files: i64::MAX, bytes: i64::MAX };
 impl Act<'_> {
     /// Stores a new file.
     pub(crate) async fn add_file(&mut self, file: &StoredFile) -> Result<StoredFile, StoredFileError> {
+        let work = NewWork { jobs: 0, bytes: file.bytes };
+        self.admit_work::<StoredFileError>(file.user, work).await?;
         let limits = FileLimits {
             files: sql_number(self.limits.user_files),
             bytes: sql_number(self.limits.user_files_bytes),

@@ -3,13 +3,33 @@
 use crate::domain::account::Quota;
 use crate::domain::id::UserId;
 use crate::domain::usage::Usage;
-use crate::ports::{StoreError, WorkQuota};
+use crate::ports::{NewWork, QuotaRefusal, StoreError, WorkQuota};
 use crate::store::redb::accounts::usage::lines;
 use crate::store::redb::batches::read::unstarted_lines;
 use crate::store::redb::jobs::read::unfinished_count;
 use crate::store::redb::writer::transaction::Transaction;
 
 impl Transaction<'_> {
+    /// Refuses work beyond the user's quotas of jobs and bytes. Accepted work may wait for tokens and cost.
+    pub(crate) fn admit_work<E>(&self, user: UserId, new: NewWork) -> Result<(), E>
+    where
+        E: From<StoreError> + From<QuotaRefusal>,
+    {
+        if !self.bounds.has_quotas {
+            return Ok(());
+        }
+        let mut quota = self.work_quota(user)?;
+        let pending = self.pending_bytes.get(&user).copied().unwrap_or_default();
+        quota.stored_bytes = quota.stored_bytes.saturating_add(pending);
+        Ok(quota.admit_stored(new, self.now_ms)?)
+    }
+
+    /// Rows of so many bytes were admitted, which the sums count at the end of this transaction only.
+    pub(crate) fn add_pending_bytes(&mut self, user: UserId, bytes: u64) {
+        let pending = self.pending_bytes.entry(user).or_default();
+        *pending = pending.saturating_add(bytes);
+    }
+
     /// The used part of a user's quota for new work: unfinished jobs include the lines of batches.
     pub(crate) fn work_quota(&self, user: UserId) -> Result<WorkQuota, StoreError> {
         let tables = &self.tables;

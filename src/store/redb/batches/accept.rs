@@ -5,7 +5,7 @@ use crate::domain::batch::{Batch, BatchCounts, BatchStatus};
 use crate::domain::id::{BatchId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::webhook::WebhookSubject;
-use crate::ports::{BatchError, Idempotent, NewBatch, NewLine, StoreError};
+use crate::ports::{BatchError, Idempotent, NewBatch, NewLine, NewWork, StoreError};
 use crate::store::redb::codec::keys::batches::{BatchLineKey, OwnedBatchKey};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::writer::transaction::Transaction;
@@ -62,7 +62,10 @@ impl Transaction<'_> {
         if !is_refused && self.tables.unaccepted_batches.get(&id.to_bytes())?.is_none() {
             return Err(BatchError::Abandoned);
         }
-        self.check_queue_limit(u64::from(batch.lines), |limit| BatchError::QueueFull { limit })?;
+        let jobs = u64::from(batch.lines);
+        self.check_queue_limit(jobs, |limit| BatchError::QueueFull { limit })?;
+        // The lines are stored already.
+        self.admit_work::<BatchError>(user, NewWork { jobs, bytes: 0 })?;
         if let Some(key) = key {
             self.remember(user, key, WebhookSubject::Batch(id))?;
         }

@@ -6,7 +6,7 @@ use crate::domain::id::{ConversationId, UserId};
 use crate::domain::message::Message;
 use crate::ports::{
     ConversationEntry, ConversationError, EntryJob, EntryPage, EntryQuery, EntryRef, ItemsEdit, NewItems,
-    StoreError,
+    NewWork, StoreError,
 };
 use crate::store::redb::codec::keys::conversations::{
     AddedBytes, TurnBytes, TurnKey, added_key, added_turn, key_parts,
@@ -22,6 +22,7 @@ use crate::store::redb::conversations::row;
 use crate::store::redb::writer::transaction::Transaction;
 use crate::store::rows::conversation::MessagePair;
 use crate::store::rows::job::JobRow;
+use crate::store::rows::weight::items_bytes;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -32,6 +33,8 @@ impl Transaction<'_> {
     /// Adds items at the end of a conversation.
     pub(crate) fn add_items(&mut self, new: &NewItems) -> Result<Conversation, ConversationError> {
         self.refuse_low_disk()?;
+        let work = NewWork::bytes(items_bytes(new));
+        self.admit_work::<ConversationError>(new.user, work)?;
         if let Some((conversation, limit)) = &new.creates {
             self.create_conversation(conversation, *limit)?;
         }
@@ -40,6 +43,7 @@ impl Transaction<'_> {
         if new.items.is_empty() {
             return Ok(found.conversation);
         }
+        self.add_pending_bytes(new.user, work.bytes);
         self.counters.accept = self.counters.accept.saturating_add(1);
         let key = ConversationRange::of(&found).key(self.counters.accept);
         let added = StoredItems {

@@ -2,7 +2,7 @@
 
 use crate::domain::id::{FileId, UserId};
 use crate::domain::stored_file::{ContentDigest, StoredFile};
-use crate::ports::{StoreError, StoredFileError};
+use crate::ports::{NewWork, StoreError, StoredFileError};
 use crate::store::redb::codec::keys::accounts::account_key;
 use crate::store::redb::codec::keys::stored_files::{
     FileContentBytes, FileExpiryBytes, FileExpiryKey, OwnedFileKey, content_ends, content_key,
@@ -19,6 +19,7 @@ impl Transaction<'_> {
     pub(crate) fn add_file(&mut self, file: &StoredFile) -> Result<StoredFile, StoredFileError> {
         self.refuse_low_disk()?;
         self.file_totals(file.user)?.admit(file.bytes, &self.bounds)?;
+        self.admit_work::<StoredFileError>(file.user, NewWork { jobs: 0, bytes: file.bytes })?;
         Ok(self.put_file(file)?)
     }
 

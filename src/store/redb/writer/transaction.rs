@@ -66,6 +66,8 @@ pub(crate) struct Transaction<'t> {
     pub(crate) claims: usize,
     /// Owners of rows that this group has written or removed.
     pub(crate) row_owners: HashMap<RowOwner, UserId>,
+    /// Bytes of rows that this group has admitted, which the sums of users do not count yet.
+    pub(crate) pending_bytes: HashMap<UserId, u64>,
     stored: StoreCounters,
     is_dirty: bool,
 }
@@ -125,6 +127,7 @@ impl<'t> Transaction<'t> {
             fresh_jobs: HashMap::new(),
             claims,
             row_owners: HashMap::new(),
+            pending_bytes: HashMap::new(),
             stored,
             is_dirty: false,
         })
