@@ -18,6 +18,7 @@ mod queue_length;
 mod redb;
 mod retention_age;
 mod rows;
+mod slow_commits;
 mod transfer;
 mod waiting_claims;
 

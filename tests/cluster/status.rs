@@ -127,6 +127,18 @@ fn the_doctor_checks_the_database_and_names_what_it_costs() {
 }
 
 #[test]
+fn slow_commits_into_the_database_are_logged() {
+    let Some(mut cluster) = Cluster::start(0, "") else { return };
+    cluster.config = cluster.config.replace("store: {", "store: {slow_commit_ms: 1, ");
+    let server = Server::start_with(&cluster.config);
+    wait_until("a slow commit is logged", || {
+        server.wait(&server.submit(&json!({"input": "hello"})));
+        server.log().contains("slow commit; check the database")
+    });
+    assert!(server.log().contains("duration_ms=") && server.log().contains("writes="), "{}", server.log());
+}
+
+#[test]
 fn the_doctor_says_why_a_database_cannot_be_reached() {
     let Some(mut cluster) = Cluster::start(0, "") else { return };
     cluster.config = "store: {url: \"host=/nowhere user=nobody\"}\n".to_owned();

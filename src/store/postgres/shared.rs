@@ -24,6 +24,7 @@ use crate::store::postgres::writer::effects::CommitEffects;
 use crate::store::queue_length::QueueLength;
 use crate::store::rows::clock_trust::{ClockReading, ClockTrust, StoredClock};
 use crate::store::rows::lease::Leases;
+use crate::store::slow_commits::{CommitTiming, SlowCommits};
 use crate::store::waiting_claims::{PublishedQueue, WaitingClaims};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -78,6 +79,7 @@ pub(crate) struct PostgresShared {
     pub(crate) due_schedules: NextDue,
     is_closing: AtomicBool,
     pub(crate) quota_rooms: QuotaRooms,
+    slow_commits: Mutex<SlowCommits>,
     /// The store of this node is closed.
     is_closed: AtomicBool,
 }
@@ -98,6 +100,7 @@ pub(crate) struct SharedParts {
 impl PostgresShared {
     pub(crate) fn new(parts: SharedParts) -> Self {
         let SharedParts { connections, database, options, limits, clock, channel, node, wake } = parts;
+        let slow_commits = Mutex::new(SlowCommits::new(options.slow_commit_ms));
         let reading = ClockReading::of(&*clock);
         let now_ms = clock.monotonic_ms();
         let last_beat = LastBeat { renewed_ms: now_ms, answered_ms: now_ms, ..LastBeat::default() };
@@ -135,6 +138,7 @@ impl PostgresShared {
             due_schedules: NextDue::default(),
             is_closing: AtomicBool::new(false),
             quota_rooms: QuotaRooms::default(),
+            slow_commits,
             is_closed: AtomicBool::new(false),
         }
     }
@@ -196,6 +200,11 @@ impl PostgresShared {
         if let Some(meter) = self.meter.get() {
             meter.record(measurement);
         }
+    }
+
+    /// Logs a commit that took too long.
+    pub(crate) fn watch_commit(&self, timed: CommitTiming) {
+        self.slow_commits.lock().unwrap_or_else(PoisonError::into_inner).watch(timed, || None);
     }
 
     /// The leases of this node.

@@ -8,6 +8,7 @@ use crate::store::postgres::shared::PostgresShared;
 use crate::store::postgres::writer::act::{Act, CommitOutcome};
 use crate::store::postgres::writer::commit_marks::CommitMark;
 use crate::store::postgres::writer::write::{QueuedWrite, WriteScope};
+use crate::store::slow_commits::CommitTiming;
 
 /// Why a group was not committed.
 #[derive(Debug)]
@@ -36,6 +37,7 @@ pub(crate) async fn run_group(
     writes: &mut [Box<dyn QueuedWrite>],
     claims: GroupClaims,
 ) -> Result<CommitOutcome, GroupFailure> {
+    let since_ms = shared.clock.monotonic_ms();
     let unreachable = |_| GroupFailure { error: StoreError::Unreachable, fault: SqlFault::Connection };
     let mark = shared.commit_marks.next().map_err(|error| failure(error, None))?;
     let client = connections.pool.get().await.map_err(unreachable)?;
@@ -60,6 +62,8 @@ pub(crate) async fn run_group(
                 let took_us = shared.clock.monotonic_us().saturating_sub(began_us);
                 meter.record(Measurement::Committed { writes: writes.len(), took_us });
             }
+            let ended_ms = shared.clock.monotonic_ms();
+            shared.watch_commit(CommitTiming { began_ms: since_ms, ended_ms, writes: writes.len() });
             Ok(outcome)
         }
         Err(error) => match SqlFault::of(&error) {

@@ -5,7 +5,6 @@ pub(crate) mod health;
 pub(crate) mod linger;
 pub(crate) mod recovery;
 pub(crate) mod shared;
-pub(crate) mod slow_commits;
 pub(crate) mod thread;
 pub(crate) mod transaction;
 pub(crate) mod write;

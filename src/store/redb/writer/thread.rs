@@ -10,12 +10,12 @@ use crate::store::redb::writer::group::{WriteGroup, WriterRequest};
 use crate::store::redb::writer::health::StoreHealth;
 use crate::store::redb::writer::recovery::RecoveryCause;
 use crate::store::redb::writer::shared::{StoreShared, WriterLossCause};
-use crate::store::redb::writer::slow_commits::{CommitTiming, SlowCommits};
 use crate::store::redb::writer::transaction::{CommitOutcome, Transaction, TransactionContext};
 use crate::store::redb::writer::write::{QueuedWrite, WriteOptions, queued_write};
 use crate::store::rows::clock_trust::{ClockReading, StoredClock};
 use crate::store::rows::lease::Leases;
 use crate::store::rows::sweeper::{RetentionSweep, Sweeper};
+use crate::store::slow_commits::{CommitTiming, SlowCommits};
 use crate::store::waiting_claims::{PublishedQueue, WaitingClaim};
 use redb::WriteTransaction;
 use std::collections::BTreeSet;
@@ -208,8 +208,8 @@ impl WriterThread {
         let began_ms = self.shared.clock.monotonic_ms();
         let outcome = self.commit(&mut writes, &mut claims, quick);
         let ended_ms = self.shared.clock.monotonic_ms();
-        self.slow
-            .watch(CommitTiming { began_ms, ended_ms, writes: writes.len() }, || self.shared.medium.bytes());
+        let timed = CommitTiming { began_ms, ended_ms, writes: writes.len() };
+        self.slow.watch(timed, || Some(self.shared.medium.bytes()));
         // After a panic what redb has in memory is in doubt.
         self.health.is_broken |= self.health.panics() > panics;
         match outcome {

@@ -29,17 +29,16 @@ impl SlowCommits {
         Self { threshold_ms, logged_ms: None, unreported: 0 }
     }
 
-    /// Logs a slow commit into a file of `bytes` bytes.
-    pub(crate) fn watch(&mut self, timed: CommitTiming, bytes: impl FnOnce() -> u64) {
+    /// Logs a slow commit: into a file of `bytes` bytes, or into a database.
+    pub(crate) fn watch(&mut self, timed: CommitTiming, bytes: impl FnOnce() -> Option<u64>) {
         if let Some(unreported) = self.note(timed) {
             let duration_ms = timed.ended_ms.saturating_sub(timed.began_ms);
-            tracing::warn!(
-                duration_ms,
-                writes = timed.writes,
-                file_bytes = bytes(),
-                unreported,
-                "slow commit; check the disk"
-            );
+            let (writes, file_bytes) = (timed.writes, bytes());
+            if let Some(file_bytes) = file_bytes {
+                tracing::warn!(duration_ms, writes, file_bytes, unreported, "slow commit; check the disk");
+            } else {
+                tracing::warn!(duration_ms, writes, unreported, "slow commit; check the database");
+            }
         }
     }
 
