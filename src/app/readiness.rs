@@ -98,6 +98,7 @@ mod tests {
             jobs: 0,
             live_nodes: 1,
             lost_nodes: 0,
+            takes_jobs: true,
             warnings: Vec::new(),
         };
         assert_eq!(check_node(&fine), Ok(()));

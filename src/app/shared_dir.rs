@@ -4,7 +4,7 @@
 
 use crate::config::Config;
 use crate::ports::{
-    CancelToken, Clock, Entropy, HeldLock, LockMode, NodeStore, PartFault, ReadinessProbe, SharedFiles,
+    BEACON_FILE, BEACON_SETTING, CancelToken, Clock, Entropy, HeldLock, LockMode, NodeStore, SharedFiles,
     SharedLock, SharedLockKind,
 };
 use rustix::fs::FlockOperation;
@@ -17,10 +17,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// The beacon.
-const BEACON: &str = "nanoclaw.beacon";
-/// The name of its number among the settings of the database.
-const SETTING: &str = "shared_dir_beacon";
 /// The directory of the lock files.
 const LOCKS: &str = "locks";
 const PRIVATE_DIR: u32 = 0o700;
@@ -35,10 +31,10 @@ const LOCK_PAUSE_MS: u64 = 20;
 const NOT_SET: &str = "this server is one of several nodes, which share projects and files in one directory; \
                        store.shared_dir does not name it, so this node refuses both";
 const NO_BEACON: &str = "the directory that the nodes share is not there on this node: its store.shared_dir has no \
-                         nanoclaw.beacon, so this node refuses projects and files";
+                         nanoclaw.beacon, so this node takes no jobs, and refuses projects and files";
 const OTHER_BEACON: &str = "store.shared_dir of this node is not the directory that the other nodes share: its \
-                            nanoclaw.beacon differs, so this node refuses projects and files";
-const HINT: &str = "name the same directory on all nodes, and see that it is mounted; if this is the right one, copy \
+                            nanoclaw.beacon differs, so this node takes no jobs, and refuses projects and files";
+pub(super) const HINT: &str = "name the same directory on all nodes, and see that it is mounted; if this is the right one, copy \
                     nanoclaw.beacon from a node that has the files";
 
 /// The beacon as a file: its device and number.
@@ -88,6 +84,11 @@ impl SharedDir {
         Some(Arc::new(dir))
     }
 
+    /// Its path; `None`: the setting is missing.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
     fn last_look(&self) -> MutexGuard<'_, Option<LastLook>> {
         self.last_look.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -99,7 +100,7 @@ impl SharedDir {
     /// Looks at the beacon, and makes it if this is the first node.
     fn look(&self) -> Result<BeaconFile, String> {
         let path = self.path.as_deref().ok_or_else(|| NOT_SET.to_owned())?;
-        let file = path.join(BEACON);
+        let file = path.join(BEACON_FILE);
         let mut is_new = false;
         let found = match fs::read_to_string(&file) {
             Err(error) if error.kind() == ErrorKind::NotFound && self.beacon.get().is_none() => {
@@ -124,7 +125,8 @@ impl SharedDir {
         let known = if let Some(known) = self.beacon.get() {
             known
         } else {
-            let known = self.store.shared_setting(SETTING, found).map_err(|error| error.to_string())?;
+            let known =
+                self.store.shared_setting(BEACON_SETTING, found).map_err(|error| error.to_string())?;
             self.beacon.get_or_init(|| known.unwrap_or_else(|| found.to_owned()))
         };
         if known == found { Ok(()) } else { Err(OTHER_BEACON.to_owned()) }
@@ -132,7 +134,7 @@ impl SharedDir {
 
     /// Writes the beacon, complete at once. Returns whether this node has made it.
     fn make_beacon(&self, path: &Path, file: &Path) -> io::Result<bool> {
-        let draft = path.join(format!("{BEACON}.{}", self.process_tag));
+        let draft = path.join(format!("{BEACON_FILE}.{}", self.process_tag));
         let mut opened =
             OpenOptions::new().write(true).create(true).truncate(true).mode(PRIVATE_FILE).open(&draft)?;
         opened.write_all(format!("{}\n", self.process_tag).as_bytes())?;
@@ -183,7 +185,7 @@ impl SharedFiles for SharedDir {
         let mut last = self.last_look();
         match &*last {
             Some(LastLook { found: Ok(seen), .. }) => {
-                let beacon = self.path.as_ref().map(|path| beacon_file(&path.join(BEACON)));
+                let beacon = self.path.as_ref().map(|path| beacon_file(&path.join(BEACON_FILE)));
                 if matches!(beacon, Some(Ok(id)) if id == *seen) {
                     return Ok(());
                 }
@@ -246,42 +248,27 @@ fn beacon_file(path: &Path) -> io::Result<BeaconFile> {
 }
 
 fn unusable(error: &io::Error) -> String {
-    format!("this node refuses projects and files, because it cannot use store.shared_dir: {error}")
-}
-
-/// Never fails: jobs run without the directory, as long as they need no files.
-pub(super) struct FilesProbe(pub(super) Arc<SharedDir>);
-
-impl ReadinessProbe for FilesProbe {
-    fn name(&self) -> &'static str {
-        "files"
-    }
-
-    fn check(&self) -> Result<(), PartFault> {
-        Ok(())
-    }
-
-    fn degradation(&self) -> Option<PartFault> {
-        self.0.check().err().map(|reason| PartFault::new(reason, HINT))
-    }
-
-    fn is_off(&self) -> bool {
-        true
-    }
+    format!(
+        "this node takes no jobs, and refuses projects and files, because it cannot use store.shared_dir: {error}"
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::project_cleanup::remove_unclaimed;
+    use super::super::shared_dir_watch::SharedDirWatch;
     use super::super::system::{SystemClock, SystemEntropy};
     use super::*;
     use crate::domain::id::{ProjectId, UserId};
     use crate::domain::limits::Limits;
     use crate::domain::project::Project;
     use crate::domain::workspace::Workspace;
-    use crate::ports::{Contents, FileError, Projects, StorageAllowance, StorageScope, Workspaces};
+    use crate::ports::{
+        Contents, FileError, Projects, SharedDirState, StorageAllowance, StorageScope, Workspaces,
+    };
     use crate::store::{ContentDirectory, RedbStore};
     use crate::workspace::HostFiles;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     /// Nodes that share a directory.
     struct Nodes {
@@ -349,18 +336,18 @@ mod tests {
         let nodes = Nodes::new();
         let (one, two) = (nodes.node(None), nodes.node(None));
         assert_eq!((one.check(), two.check()), (Ok(()), Ok(())));
-        let beacon = fs::read_to_string(nodes.home.path().join(BEACON)).unwrap();
+        let beacon = fs::read_to_string(nodes.home.path().join(BEACON_FILE)).unwrap();
         assert_eq!(beacon.trim(), one.process_tag);
         let mut names = nodes.names("");
         names.sort();
-        assert_eq!(names, [LOCKS, BEACON]);
+        assert_eq!(names, [LOCKS, BEACON_FILE]);
     }
 
     #[test]
     fn a_directory_with_another_beacon_or_without_one_is_refused_until_it_is_the_right_one() {
         let nodes = Nodes::new();
         nodes.node(None).check().unwrap();
-        let beacon = nodes.home.path().join(BEACON);
+        let beacon = nodes.home.path().join(BEACON_FILE);
         let right = fs::read_to_string(&beacon).unwrap();
         let node = nodes.node(Some(right.trim()));
         node.check().unwrap();
@@ -486,5 +473,43 @@ mod tests {
         clean();
         assert!(!files.absolute(&workspace).exists(), "its node died");
         assert_eq!(nodes.store.pending_removals(), Ok(Vec::new()));
+    }
+
+    /// A clock that is so many milliseconds ahead.
+    struct AheadClock(SystemClock, AtomicU64);
+
+    impl Clock for AheadClock {
+        fn now_ms(&self) -> u64 {
+            self.0.now_ms()
+        }
+        fn monotonic_ms(&self) -> u64 {
+            self.0.monotonic_ms().saturating_add(self.1.load(Ordering::SeqCst))
+        }
+        fn sleep(&self, stop: &CancelToken, timeout: Duration) {
+            self.0.sleep(stop, timeout);
+        }
+    }
+
+    #[test]
+    fn a_directory_that_is_gone_or_does_not_answer_is_a_fault_until_it_is_back() {
+        let (nodes, clock) = (Nodes::new(), Arc::new(AheadClock(SystemClock::new(), AtomicU64::new(0))));
+        // Without its thread: nobody looks meanwhile, as when a look does not end.
+        let watch = SharedDirWatch::new(nodes.node(None), Arc::<AheadClock>::clone(&clock));
+        assert_eq!((watch.fault(), watch.found()), (None, Ok(())));
+        assert!(watch.space().is_some_and(|space| space.total_bytes > 0));
+        clock.1.store(11_000, Ordering::SeqCst);
+        assert!(watch.fault().is_some_and(|reason| reason.contains("not answered for 11 s")));
+        watch.look();
+        assert_eq!(watch.fault(), None);
+        let (beacon, away) = (nodes.home.path().join(BEACON_FILE), nodes.home.path().join("away"));
+        fs::rename(&beacon, &away).unwrap();
+        watch.look();
+        assert!(watch.fault().is_some_and(|reason| reason.contains("takes no jobs")));
+        assert_eq!(watch.space(), None, "the disk below the mount point says nothing");
+        fs::rename(&away, &beacon).unwrap();
+        let never = CancelToken::new(Arc::clone(&nodes.clock));
+        nodes.clock.sleep(&never, Duration::from_millis(LOOK_AGAIN_MS + 100));
+        watch.look();
+        assert_eq!(watch.fault(), None);
     }
 }

@@ -4,19 +4,19 @@ use super::App;
 use super::control_file::ControlFile;
 use super::data_dir;
 use super::error::AppError;
+use super::file_parts::FileParts;
 use super::first_invite;
 use super::job_directories::{CleanerPorts, JobDirectoryCleaner};
 use super::mcp::McpProbe;
 use super::readiness::{DiskProbe, NodeProbe, StoreProbe};
 use super::secret_files::PendingSecrets;
 use super::self_test::{LevelStates, SandboxSelfTest, SelfTestListener};
-use super::shared_dir::{FilesProbe, SharedDir};
+use super::shared_dir_watch::{FilesProbe, SharedDirWatch};
 use super::signals::StopSignals;
 use super::socket_activation::{self, InheritedSocket};
 use super::status::StatusSources;
 use super::system::{self, SystemClock, SystemEntropy};
 use super::tools::{self, ExecutorDependencies};
-use super::workspace_files::{self, StoreWorkspaceFiles};
 use super::{audit, mcp, process, project_cleanup, service_manager, telemetry, webhooks};
 use crate::config::{Config, Listen};
 use crate::domain::account::Registration;
@@ -35,7 +35,7 @@ use crate::mcp::McpServers;
 use crate::metrics::{Metrics, Scrape, ServerInfo};
 use crate::ports::{
     Audit, Clock, Contents, Entropy, KernelTables, Meter, Model, NodeStore, ReadinessProbe, SecretDigest,
-    SharedFiles, Workspaces,
+    SharedFiles,
 };
 use crate::store::{DAMAGED_EXIT, WriterLossCause};
 use crate::tools::BashRules;
@@ -74,7 +74,7 @@ impl App {
         let addresses = webhooks::policy(config)?;
         let store = open_measured_store(config, &clock, &meter)?;
         let secrets = PendingSecrets::start(config, &entropy)?;
-        let files = FileParts::open(config, &store, &clock, &*entropy);
+        let files = FileParts::open(config, &store, &clock, &*entropy).map_err(AppError::Runtime)?;
         let model = loaded_model(router, &store, &files.contents);
         let audit = audit::open(config, &store)?;
         let runtime = start_runtime()?;
@@ -102,7 +102,7 @@ impl App {
         let pool = WorkerPool::spawn(worker_threads(config), &ports, &engine_limits(config))?;
         let detector = pool.stall_detector(config.limits.stuck_job_s);
         let scheduler = start_scheduler(&store, &ports, detector).map_err(AppError::Runtime)?;
-        let health = health_sources(&store, &pool, &self_test, mcp.as_ref(), files.shared.as_ref());
+        let health = health_sources(&store, &pool, &self_test, mcp.as_ref(), files.watch.as_ref());
         let (stages, shutdown) = ShutdownSender::new();
         let (control, control_key) =
             write_control_file(config, &bound, &*ports.entropy).map_err(AppError::Control)?;
@@ -176,38 +176,12 @@ fn loaded_model(router: Router, store: &Arc<dyn NodeStore>, contents: &Arc<dyn C
     Arc::new(ImageLoader::new(Arc::new(router), Arc::clone(contents)))
 }
 
-/// The files of users: those of projects and jobs, and uploads.
-struct FileParts {
-    /// The directory that nodes share, if there are several.
-    shared: Option<Arc<SharedDir>>,
-    workspaces: Arc<dyn Workspaces>,
-    /// The workspaces as tools use them.
-    tools: Arc<StoreWorkspaceFiles>,
-    contents: Arc<dyn Contents>,
-}
-
-impl FileParts {
-    fn open(
-        config: &Config,
-        store: &Arc<dyn NodeStore>,
-        clock: &Arc<dyn Clock>,
-        entropy: &dyn Entropy,
-    ) -> Self {
-        let shared = SharedDir::open(config, store, clock, entropy);
-        let host_files = workspace_files::host_files(config, clock, shared.as_ref());
-        let workspaces: Arc<dyn Workspaces> = Arc::new(host_files);
-        let tools = Arc::new(StoreWorkspaceFiles::new(config, store, &workspaces, clock));
-        let contents = data_dir::open_contents(config, store, shared.as_ref());
-        Self { shared, workspaces, tools, contents }
-    }
-}
-
 /// Removes the directories of deleted projects and jobs and the contents of deleted files, now and from then
 /// on.
 fn start_cleaner(
     config: &Config,
     store: &Arc<dyn NodeStore>,
-    FileParts { shared, workspaces, tools, contents }: &FileParts,
+    FileParts { shared, workspaces, tools, contents, .. }: &FileParts,
     clock: &Arc<dyn Clock>,
 ) -> std::io::Result<JobDirectoryCleaner> {
     if shared.is_none() {
@@ -343,7 +317,7 @@ fn health_sources(
     pool: &WorkerPool,
     self_test: &SandboxSelfTest,
     mcp: Option<&Arc<McpServers>>,
-    shared: Option<&Arc<SharedDir>>,
+    shared_dir: Option<&Arc<SharedDirWatch>>,
 ) -> HealthSources {
     // A file has one node.
     let node = store.node_state().map(|_| NodeProbe(Arc::clone(store)));
@@ -353,8 +327,8 @@ fn health_sources(
         vec![Box::new(store), Box::new(disk), Box::new(pool.probe())];
     probes.extend(node.map(|node| -> Box<dyn ReadinessProbe> { Box::new(node) }));
     probes.extend(self_test.probes());
-    probes
-        .extend(shared.map(|shared| -> Box<dyn ReadinessProbe> { Box::new(FilesProbe(Arc::clone(shared))) }));
+    let files = shared_dir.map(|watch| FilesProbe(Arc::clone(watch)));
+    probes.extend(files.map(|files| -> Box<dyn ReadinessProbe> { Box::new(files) }));
     probes.extend(mcp.map(|mcp| -> Box<dyn ReadinessProbe> { Box::new(McpProbe(Arc::clone(mcp))) }));
     HealthSources { probes, levels: self_test.level_states(), mcp: mcp.cloned() }
 }

@@ -66,6 +66,9 @@ fn node_gauges(node: &NodeState) -> Result<Vec<MetricFamily>, Error> {
     families.extend(gauge("nanoclaw_node_lease_seconds", lease, node.lease_ms as f64 / 1_000.0)?);
     families.extend(gauge("nanoclaw_node_jobs", "Jobs that this node runs.", node.jobs as f64)?);
     let silent = "Time since the database answered a heartbeat of this node.";
+    let takes =
+        "Whether this node takes jobs: it has a lease and, if store.shared_dir is set, sees that directory.";
+    families.extend(gauge("nanoclaw_node_takes_jobs", takes, f64::from(u8::from(node.takes_jobs)))?);
     families.extend(gauge("nanoclaw_node_silent_seconds", silent, node.silent_ms as f64 / 1_000.0)?);
     Ok(families)
 }

@@ -1,5 +1,6 @@
 //! The nodes that share a store, and how one of them is doing.
 
+use super::shared_files::SharedDirState;
 use super::store_error::StoreError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -115,6 +116,8 @@ pub struct NodeState {
     pub live_nodes: u64,
     /// Nodes whose lease has ended and whose jobs are not taken over yet.
     pub lost_nodes: u64,
+    /// Whether it takes jobs: it has a lease, and sees the files of the others.
+    pub takes_jobs: bool,
     /// What an operator should look at.
     pub warnings: Vec<String>,
 }
@@ -131,6 +134,9 @@ pub trait Cluster: Send + Sync {
     }
     /// Sets what the digests of this node come from. Only the first source is used.
     fn set_catalogue(&self, _source: Arc<dyn CatalogueSource>) {}
+    /// Sets the directory that the nodes share. While it has a fault, this node takes no jobs; while its disk
+    /// is nearly full, it accepts no new work. Only the first one is used.
+    fn set_shared_dir(&self, _dir: Arc<dyn SharedDirState>) {}
 }
 
 #[cfg(test)]

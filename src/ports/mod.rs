@@ -99,7 +99,10 @@ pub use schedule::{
 };
 pub use seen_files::{SeenFile, SeenFiles};
 pub use semaphore::{Semaphore, SemaphorePermit};
-pub use shared_files::{HeldLock, LockMode, SharedFiles, SharedLock, SharedLockKind, lock_slot};
+pub use shared_files::{
+    BEACON_FILE, BEACON_SETTING, DiskSpace, HeldLock, LockMode, SharedDirState, SharedFiles, SharedLock,
+    SharedLockKind, lock_slot,
+};
 pub use span_exports::{SpanExport, SpanExports};
 pub use status::{
     McpServerInfo, McpServerState, ModelCalls, Percentiles, SandboxLevelInfo, SandboxLevelState,

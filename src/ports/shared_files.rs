@@ -2,6 +2,11 @@
 
 use std::any::Any;
 
+/// The file in the shared directory that shows that a node sees the directory of the others.
+pub const BEACON_FILE: &str = "nanoclaw.beacon";
+/// The name of its number among the settings of the database.
+pub const BEACON_SETTING: &str = "shared_dir_beacon";
+
 /// What a lock protects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SharedLockKind {
@@ -63,6 +68,24 @@ pub fn lock_slot(key: &str) -> u8 {
 
 /// A lock until it is dropped or its process ends.
 pub type HeldLock = Box<dyn Any + Send>;
+
+/// Space of a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskSpace {
+    /// Space that this process may use.
+    pub free_bytes: u64,
+    /// Its size.
+    pub total_bytes: u64,
+}
+
+/// The directory that nodes share, as this node has seen it last. No call blocks: a network file system that
+/// does not answer holds each thread that asks it.
+pub trait SharedDirState: Send + Sync {
+    /// Why this node may not use the directory now; then it takes no jobs.
+    fn fault(&self) -> Option<String>;
+    /// Space of its file system; `None`: not known.
+    fn space(&self) -> Option<DiskSpace>;
+}
 
 /// The files that this node shares with others. Errors are reasons for clients.
 pub trait SharedFiles: Send + Sync {

@@ -8,6 +8,7 @@ mod content_pins;
 mod contents;
 mod damage_panic;
 mod delivery_notify;
+mod disk_limits;
 mod file_probe;
 mod job_removals;
 mod limits;
@@ -30,6 +31,7 @@ pub use self::redb::{
 pub use atomic_file::AtomicFile;
 pub use contents::ContentDirectory;
 pub use damage_panic::{DAMAGED_EXIT, DAMAGED_STORE, is_about_to_abort};
+pub use disk_limits::disk_space;
 use file_probe::mark_store;
 pub use file_probe::{FileProbe, had_store, probe_file};
 pub use retention_age::{InvalidRetentionAge, RetentionAge};

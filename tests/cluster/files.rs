@@ -288,14 +288,83 @@ fn a_node_that_does_not_see_the_directory_refuses_files_until_it_does() {
     );
     assert!(node.log().contains(reason), "{}", node.log());
     assert_eq!(std::fs::read_dir(&empty).expect("a directory").count(), 0, "nothing is left there");
-    // Jobs that need no files run.
-    assert_eq!(node.wait(&node.submit(&json!({"input": "hello"})))["status"], "succeeded");
+    assert_eq!(takes_jobs(&node), "0");
+    // The other node runs the jobs.
+    for _ in 0..8 {
+        assert_eq!(node.wait(&node.submit(&json!({"input": "hello"})))["status"], "succeeded");
+    }
+    let claims = "nanoclaw_job_queue_wait_seconds_count ";
+    let text = node.get("/metrics").body;
+    let claimed = text.lines().find_map(|line| line.strip_prefix(claims)).unwrap_or("0");
+    assert_eq!(claimed, "0", "{}", node.log());
     // The mount comes late.
     std::fs::remove_file(&link).expect("removed");
     symlink(sharing.dir.path(), &link).expect("a link");
     wait_until("it sees the directory", || node.get(&path(&id, "a")).status == 200);
     assert_eq!(content(&node, &path(&id, "a")), "text");
     wait_until("it is whole", || !node.get("/readyz").body.contains(reason));
+    wait_until("it takes jobs", || takes_jobs(&node) == "1");
+}
+
+fn takes_jobs(node: &Server) -> String {
+    let text = node.get("/metrics").body;
+    let value = text.lines().find_map(|line| line.strip_prefix("nanoclaw_node_takes_jobs "));
+    value.expect("the metric").to_owned()
+}
+
+#[test]
+fn a_node_that_loses_the_directory_takes_no_jobs_until_it_is_back() {
+    let model = turns::start_model();
+    let Some(sharing) = SharingNodes::without_nodes(&against(&model, "")) else { return };
+    let mount = tempfile::tempdir().expect("a directory");
+    let (empty, link) = (mount.path().join("empty"), mount.path().join("link"));
+    std::fs::create_dir(&empty).expect("a directory");
+    symlink(sharing.dir.path(), &link).expect("a link");
+    let node = sharing.node(Some(&link));
+    assert_eq!(node.wait(&node.submit(&json!({"input": "hello"})))["status"], "succeeded");
+    let mounted = |target: &Path| {
+        std::fs::remove_file(&link).expect("removed");
+        symlink(target, &link).expect("a link");
+    };
+    mounted(&empty);
+    wait_until("it has lost the directory", || takes_jobs(&node) == "0");
+    let ready = node.get("/readyz");
+    assert_eq!((ready.status, &ready.json()["status"]), (200, &json!("degraded")), "{}", ready.body);
+    assert!(ready.body.contains("takes no jobs"), "{}", ready.body);
+    let id = node.submit(&json!({"input": "hello"}));
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    assert_eq!(ok(&node.get(&format!("/v1/jobs/{id}")))["status"], "queued", "{}", node.log());
+    assert!(node.log().contains("this node takes no jobs"), "{}", node.log());
+    mounted(sharing.dir.path());
+    assert_eq!(node.wait(&id)["status"], "succeeded");
+    assert!(node.log().contains("this node takes jobs again"), "{}", node.log());
+}
+
+#[test]
+fn a_nearly_full_disk_of_the_directory_refuses_new_work() {
+    let model = turns::start_model();
+    let Some(sharing) =
+        SharingNodes::without_nodes(&against(&model, "limits: {disk_free_bytes: 1152921504606846976}"))
+    else {
+        return;
+    };
+    let node = sharing.node(Some(&sharing.shared_dir()));
+    for refused in [
+        node.post("/v1/jobs", &json!({"input": "hello"})),
+        node.post("/api/projects", &json!({"name": "app"})),
+        upload(&node, "batch", ("jobs.jsonl", "{}")),
+    ] {
+        assert_eq!(refused.status, 507, "{}", refused.body);
+        assert!(refused.body.contains("nearly full"), "{}", refused.body);
+    }
+    let ready = node.get("/readyz");
+    let is_disk = |part: &Value| part["part"] == "disk" && part["reason"].to_string().contains("nearly full");
+    assert!(
+        ready.json()["degraded"].as_array().is_some_and(|parts| parts.iter().any(is_disk)),
+        "{}",
+        ready.body
+    );
+    assert!(node.get("/metrics").body.contains("\nnanoclaw_store_disk_free_bytes "));
 }
 
 #[test]

@@ -117,6 +117,9 @@ fn the_doctor_checks_the_database_and_names_what_it_costs() {
     for name in ["database", "database_layout", "replication", "database_clock", "connections", "nodes"] {
         assert_eq!(check(name)["ok"], true, "{report}");
     }
+    let shared = check("shared_directory");
+    assert_eq!((&shared["ok"], &shared["facts"]["path"]), (&json!(true), &Value::Null), "{shared}");
+    assert!(shared["advice"].as_str().is_some_and(|advice| advice.contains("store.shared_dir")), "{shared}");
     let arrives = check("notifications");
     assert!(arrives["facts"]["took_ms"].is_u64() && arrives["facts"]["has_proxy"] == false, "{arrives}");
     // The server of these tests trades its durability for speed.

@@ -1,6 +1,7 @@
 //! Checks of the database of `store.url`: does it keep what it acknowledges, and can all nodes work with it.
 
 use super::check::DoctorCheck;
+use super::shared_dir::check_shared_dir;
 use crate::app::database_options;
 use crate::app::system::SystemClock;
 use crate::config::Config;
@@ -18,11 +19,15 @@ const CLOCK_MS: u64 = 1_000;
 pub(super) fn check_database(config: &Config, url: &Secret) -> Vec<DoctorCheck> {
     let options = database_options(config, url);
     match inspect(&options, &SystemClock::new()) {
-        Ok(report) => check_report(&report, &options),
+        Ok(report) => {
+            let mut checks = check_report(&report, &options);
+            checks.push(check_shared_dir(config, Some(&report)));
+            checks
+        }
         Err(error) => {
             let advice = "is store.url right, does the server run, and does its pg_hba.conf let this user in? Try: \
                           psql with the same URL";
-            vec![DoctorCheck::bad("database", error.to_string(), advice)]
+            vec![DoctorCheck::bad("database", error.to_string(), advice), check_shared_dir(config, None)]
         }
     }
 }
@@ -171,7 +176,7 @@ fn check_clock(report: &DatabaseReport) -> DoctorCheck {
     check.with(json!({"offset_ms": report.clock_offset_ms}))
 }
 
-/// The pool of each node, and one connection that listens.
+/// The pool of each node, and the connections beside it.
 fn check_connections(report: &DatabaseReport, options: &PostgresOptions) -> DoctorCheck {
     let name = "connections";
     let own = u64::try_from(options.all_connections()).unwrap_or(u64::MAX);
@@ -258,6 +263,7 @@ mod tests {
             layout: Some(11),
             layout_fault: None,
             known_layout: 11,
+            shared_dir_beacon: None,
             cluster: None,
         }
     }

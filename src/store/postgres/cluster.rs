@@ -1,6 +1,8 @@
 //! What this node knows of itself and of the others: as of its last heartbeat, or read anew.
 
-use crate::ports::{CatalogueSource, Cluster, ClusterView, NodeState, StoreError, node_warnings};
+use crate::ports::{
+    CatalogueSource, Cluster, ClusterView, NodeState, SharedDirState, StoreError, node_warnings,
+};
 use crate::store::postgres::migrations::stored_layout;
 use crate::store::postgres::node::read_nodes;
 use crate::store::postgres::session::SqlSession;
@@ -21,6 +23,10 @@ impl Cluster for PostgresStore {
     fn set_catalogue(&self, source: Arc<dyn CatalogueSource>) {
         self.shared.catalogue.get_or_init(|| source);
     }
+
+    fn set_shared_dir(&self, dir: Arc<dyn SharedDirState>) {
+        self.shared.shared_dir.get_or_init(|| dir);
+    }
 }
 
 /// All nodes of a database. `own`: the one that asks.
@@ -39,6 +45,7 @@ impl PostgresShared {
         NodeState {
             id: self.node.id(),
             lease_ms: if is_gone { 0 } else { rest_ms },
+            takes_jobs: !is_gone && self.claim_refusal().is_none(),
             lost: is_gone.then(|| beat.lost.clone().unwrap_or_else(|| "its lease has ended".to_owned())),
             silent_ms: now_ms.saturating_sub(beat.answered_ms),
             jobs: jobs as u64,

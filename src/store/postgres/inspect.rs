@@ -1,6 +1,6 @@
 //! Looks at a database without joining its nodes: for `nanoclaw doctor` and `nanoclaw nodes`.
 
-use crate::ports::{Clock, ClusterView, StoreError};
+use crate::ports::{BEACON_SETTING, Clock, ClusterView, StoreError};
 use crate::store::postgres::cluster::read_view;
 use crate::store::postgres::migrations::{DatabaseLayout, HAS_TABLES, NEWEST, stored_layout};
 use crate::store::postgres::node::DATABASE_MS;
@@ -64,6 +64,8 @@ pub struct DatabaseReport {
     pub layout_fault: Option<String>,
     /// The newest layout that this build knows.
     pub known_layout: i32,
+    /// The number of the directory that the nodes share, once a node has made its beacon.
+    pub shared_dir_beacon: Option<String>,
     /// The nodes, if the layout tells of them.
     pub cluster: Option<ClusterView>,
 }
@@ -122,6 +124,11 @@ async fn report(
     let row = session.one(sql, &[]).await?;
     let layout = layout(session).await?;
     let cluster = view(session, layout).await?;
+    let sql = "SELECT value FROM settings WHERE key = $1";
+    let beacon = match layout {
+        Some(_) => session.row(sql, &[&BEACON_SETTING]).await?,
+        None => None,
+    };
     let time = format!("SELECT {DATABASE_MS}");
     // Prepared first: the second time takes one round trip.
     session.one(&time, &[]).await?;
@@ -142,6 +149,7 @@ async fn report(
         layout: layout.map(|layout| layout.newest),
         layout_fault: layout.and_then(|layout| layout.check().err()).map(|error| error.to_string()),
         known_layout: NEWEST,
+        shared_dir_beacon: beacon.map(|row| row.column(0)).transpose()?,
         cluster,
     })
 }

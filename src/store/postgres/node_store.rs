@@ -32,9 +32,9 @@ impl NodeStore for PostgresStore {
         Self::is_clock_trusted(self)
     }
 
-    /// The disk is the database's: a full one refuses the writes themselves.
+    /// The disk of the shared directory. The database refuses the writes themselves when its own is full.
     fn low_disk(&self) -> Option<StoreError> {
-        None
+        self.shared.low_disk(0)
     }
 
     fn damage(&self) -> Option<String> {

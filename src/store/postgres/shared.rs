@@ -2,10 +2,11 @@
 
 use crate::domain::id::{BatchId, JobId};
 use crate::domain::log_chain::LogSigningKey;
-use crate::ports::{CancelReason, CatalogueSource, Clock, Measurement, Meter, StoreError};
+use crate::ports::{CancelReason, CatalogueSource, Clock, Measurement, Meter, SharedDirState, StoreError};
 use crate::store::change_watches::ChangeWatches;
 use crate::store::commit_metrics::CommitMetrics;
 use crate::store::delivery_notify::DeliveryNotify;
+use crate::store::disk_limits::DiskLimits;
 use crate::store::job_removals::JobRemovals;
 use crate::store::limits::StoreLimits;
 use crate::store::options::StoreOptions;
@@ -79,6 +80,9 @@ pub(crate) struct PostgresShared {
     pub(crate) due_schedules: NextDue,
     is_closing: AtomicBool,
     pub(crate) quota_rooms: QuotaRooms,
+    /// The directory that the nodes share, if this node has one.
+    pub(crate) shared_dir: OnceLock<Arc<dyn SharedDirState>>,
+    disk_limits: DiskLimits,
     slow_commits: Mutex<SlowCommits>,
     /// The store of this node is closed.
     is_closed: AtomicBool,
@@ -90,6 +94,7 @@ pub(crate) struct SharedParts {
     pub(crate) database: PostgresOptions,
     pub(crate) options: StoreOptions,
     pub(crate) limits: StoreLimits,
+    pub(crate) disk_limits: DiskLimits,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) channel: String,
     pub(crate) node: NodeLease,
@@ -99,7 +104,8 @@ pub(crate) struct SharedParts {
 
 impl PostgresShared {
     pub(crate) fn new(parts: SharedParts) -> Self {
-        let SharedParts { connections, database, options, limits, clock, channel, node, wake } = parts;
+        let SharedParts { connections, database, options, limits, disk_limits, clock, channel, node, wake } =
+            parts;
         let slow_commits = Mutex::new(SlowCommits::new(options.slow_commit_ms));
         let reading = ClockReading::of(&*clock);
         let now_ms = clock.monotonic_ms();
@@ -138,6 +144,8 @@ impl PostgresShared {
             due_schedules: NextDue::default(),
             is_closing: AtomicBool::new(false),
             quota_rooms: QuotaRooms::default(),
+            shared_dir: OnceLock::new(),
+            disk_limits,
             slow_commits,
             is_closed: AtomicBool::new(false),
         }
@@ -205,6 +213,17 @@ impl PostgresShared {
     /// Logs a commit that took too long.
     pub(crate) fn watch_commit(&self, timed: CommitTiming) {
         self.slow_commits.lock().unwrap_or_else(PoisonError::into_inner).watch(timed, || None);
+    }
+
+    /// Why this node takes no jobs now: they would miss the files of the others.
+    pub(crate) fn claim_refusal(&self) -> Option<String> {
+        self.shared_dir.get()?.fault()
+    }
+
+    /// The error for work that adds so many bytes of files when the disk of the shared directory is nearly
+    /// full.
+    pub(crate) fn low_disk(&self, planned_bytes: u64) -> Option<StoreError> {
+        self.disk_limits.check(self.shared_dir.get()?.space()?, planned_bytes).err()
     }
 
     /// The leases of this node.

@@ -3,6 +3,7 @@
 use crate::domain::id::{JobId, UserId};
 use crate::domain::limits::Limits;
 use crate::ports::{Clock, Meter, StoreError, Ticket};
+use crate::store::disk_limits::DiskLimits;
 use crate::store::limits::StoreLimits;
 use crate::store::options::StoreOptions;
 use crate::store::port_error::PortError;
@@ -98,6 +99,7 @@ impl PostgresStore {
             database: database.clone(),
             options: options.clone(),
             limits: StoreLimits::new(limits, options),
+            disk_limits: DiskLimits::from(limits),
             clock,
             channel,
             node,
@@ -310,6 +312,7 @@ fn start(
         connections: queues.connections,
         last_commit_ms: shared.clock.monotonic_ms(),
         waiting: Vec::new(),
+        takes_jobs: true,
     };
     let mut writers = vec![thread("store").spawn(move || writer.run(&job_requests))?];
     let (ordered, ordered_requests) = (OtherWriter(Arc::clone(shared)), Mutex::new(ordered_requests));

@@ -21,6 +21,7 @@ impl Act<'_> {
         first: u32,
         lines: &[NewLine],
     ) -> Result<(), StoreError> {
+        self.refuse_low_disk()?;
         let mut columns = (Vec::new(), Vec::new(), Vec::new());
         for line in lines {
             columns.0.push(document(&line.custom_id)?);

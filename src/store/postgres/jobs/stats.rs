@@ -19,7 +19,9 @@ impl StatsSource for PostgresStore {
             return Err(StoreError::Closed);
         }
         let now_ms = self.shared.now_ms();
-        self.read(async |session: &SqlSession<'_>| stats(session, now_ms).await)
+        let space = self.shared.shared_dir.get().and_then(|dir| dir.space());
+        let counted = self.read(async |session: &SqlSession<'_>| stats(session, now_ms).await)?;
+        Ok(StoreStats { disk_free_bytes: space.map(|space| space.free_bytes), ..counted })
     }
 }
 

@@ -53,12 +53,18 @@ impl Act<'_> {
         Ok(())
     }
 
+    /// Refuses new work while the disk of the shared directory is nearly full.
+    pub(crate) fn refuse_low_disk(&self) -> Result<(), StoreError> {
+        self.shared.low_disk(0).map_or(Ok(()), Err)
+    }
+
     /// Refuses more unfinished jobs than the store may hold, over all nodes.
     pub(crate) async fn check_queue_limit<E: From<StoreError>>(
         &mut self,
         jobs: u64,
         full: impl FnOnce(u64) -> E,
     ) -> Result<(), E> {
+        self.refuse_low_disk()?;
         let (limit, of_group) = (self.limits.queue_jobs, self.effects.unfinished);
         let more = of_group.saturating_add(sql_number(jobs));
         let now_ms = self.shared.clock.monotonic_ms();

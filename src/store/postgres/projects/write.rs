@@ -51,6 +51,7 @@ impl Act<'_> {
         project: &Project,
         limit: u64,
     ) -> Result<Project, ProjectError> {
+        self.refuse_low_disk()?;
         self.lock_of_user(LOCK, project.user).await?;
         let names = self.names_in_use(project.user, project.id).await?;
         names.refuse_many(limit)?;
@@ -69,6 +70,7 @@ impl Act<'_> {
         project: &Project,
         limit: u64,
     ) -> Result<Project, ProjectError> {
+        self.refuse_low_disk()?;
         self.lock_of_user(LOCK, project.user).await?;
         let names = self.names_in_use(project.user, project.id).await?;
         names.refuse_many(limit)?;

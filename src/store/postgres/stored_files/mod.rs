@@ -35,6 +35,9 @@ impl StoredFiles for PostgresStore {
     }
 
     fn check_room(&self, user: UserId, bytes: u64) -> Result<(), StoredFileError> {
+        if let Some(low) = self.shared.low_disk(bytes) {
+            return Err(low.into());
+        }
         let totals = self.read(async |session: &SqlSession<'_>| totals(session, user).await)?;
         totals.admit(bytes, &self.shared.limits)
     }

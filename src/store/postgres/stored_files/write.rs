@@ -23,6 +23,7 @@ const NO_LIMITS: FileLimits = FileLimits { files: i64::MAX, bytes: i64::MAX };
 impl Act<'_> {
     /// Stores a new file.
     pub(crate) async fn add_file(&mut self, file: &StoredFile) -> Result<StoredFile, StoredFileError> {
+        self.refuse_low_disk()?;
         let work = NewWork { jobs: 0, bytes: file.bytes };
         self.admit_work::<StoredFileError>(file.user, work).await?;
         let limits = FileLimits {

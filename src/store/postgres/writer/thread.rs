@@ -55,6 +55,8 @@ pub(crate) struct JobWriter {
     pub(crate) last_commit_ms: u64,
     /// Writes that wait for a database that is away.
     pub(crate) waiting: Vec<Box<dyn QueuedWrite>>,
+    /// Whether this node takes jobs.
+    pub(crate) takes_jobs: bool,
 }
 
 impl JobWriter {
@@ -145,13 +147,14 @@ impl JobWriter {
 
     fn serve(&mut self, writes: Vec<Box<dyn QueuedWrite>>) {
         let hints = self.shared.ready_hints.load(Ordering::SeqCst);
-        let may_have_work = self.shared.claims.may_have_work(self.shared.now_ms());
+        let takes_jobs = self.check_claims();
+        let may_have_work = takes_jobs && self.shared.claims.may_have_work(self.shared.now_ms());
         let claims = self.shared.claims.take();
         if writes.is_empty() && (claims.is_empty() || !may_have_work) {
             self.shared.claims.put_back(claims, false);
             return;
         }
-        let wanted = GroupClaims { wanted: claims.len(), may_have_work };
+        let wanted = GroupClaims { wanted: if takes_jobs { claims.len() } else { 0 }, may_have_work };
         match commit((&self.shared, &self.connections), writes, wanted) {
             GroupResult::Committed(outcome) => self.settle_claims(claims, *outcome, hints),
             GroupResult::Failed => self.shared.claims.put_back(claims, true),
@@ -161,6 +164,20 @@ impl JobWriter {
             }
         }
         self.last_commit_ms = self.shared.clock.monotonic_ms();
+    }
+
+    /// Whether this node takes jobs now; logs a change.
+    fn check_claims(&mut self) -> bool {
+        let refusal = self.shared.claim_refusal();
+        let takes_jobs = refusal.is_none();
+        if takes_jobs != std::mem::replace(&mut self.takes_jobs, takes_jobs) {
+            if let Some(reason) = refusal {
+                tracing::warn!(reason, "this node takes no jobs");
+            } else {
+                tracing::info!("this node takes jobs again");
+            }
+        }
+        takes_jobs
     }
 
     fn settle_claims(&self, claims: Vec<WaitingClaim>, outcome: CommitOutcome, hints: u64) {

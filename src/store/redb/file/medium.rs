@@ -1,7 +1,8 @@
 //! The storage that a database is opened on: a file, or a backend of a test.
 
-use crate::ports::StoreError;
+use crate::ports::{DiskSpace, StoreError};
 use crate::store::atomic_file::{AtomicFile, with_suffix};
+use crate::store::disk_limits::disk_space;
 use crate::store::redb::codec::tables;
 use crate::store::redb::file::checked_file::{CheckedFile, SyncFailure};
 use crate::store::redb::file::overlay::Overlay;
@@ -26,14 +27,6 @@ const FOREIGN: &str =
 const MISSING: &str = "it is missing, although this directory had a store";
 
 const MIB: u64 = 1024 * 1024;
-
-/// Space of a file system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct DiskSpace {
-    /// Space that this process may use.
-    pub(crate) free_bytes: u64,
-    pub(crate) total_bytes: u64,
-}
 
 /// Storage that a database can be opened on repeatedly.
 pub(crate) trait Medium: Send + Sync {
@@ -195,9 +188,7 @@ impl Medium for FileMedium {
     }
 
     fn space(&self) -> Option<DiskSpace> {
-        let disk = rustix::fs::statvfs(&self.path).ok()?;
-        let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
-        Some(DiskSpace { free_bytes: bytes(disk.f_bavail), total_bytes: bytes(disk.f_blocks) })
+        disk_space(&self.path)
     }
 
     fn bytes(&self) -> u64 {
