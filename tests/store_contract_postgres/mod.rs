@@ -8,5 +8,6 @@ mod conversations;
 mod fixture;
 mod retention_and_files;
 mod settings;
+mod tls;
 mod two_nodes;
 mod windows;

@@ -15,6 +15,9 @@ use tempfile::TempDir;
 /// How long the server may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The port of the server that tests share: a part of the name of its socket.
+const DEFAULT_PORT: u16 = 5432;
+
 /// Lease of a server, seconds: short, so that one that starts again soon takes over from the one that a test
 /// killed.
 const LEASE_S: u64 = 4;
@@ -92,10 +95,24 @@ fn schema_of(dir: &Path) -> String {
 pub(crate) struct DatabaseServer {
     socket: TempDir,
     commands: PathBuf,
+    /// In the name of the socket, and of TCP if it listens there.
+    port: u16,
 }
 
 impl DatabaseServer {
     fn start() -> Option<Self> {
+        Self::start_with(DEFAULT_PORT, &["-c", "listen_addresses="], &[])
+    }
+
+    /// A server with TLS at `127.0.0.1:port`; its certificate and key are these texts.
+    pub(crate) fn start_with_tls(port: u16, certificate: &str, key: &str) -> Option<Self> {
+        let files = [("own.pem", certificate), ("own.key", key)];
+        let ssl = ["-c", "ssl=on", "-c", "ssl_cert_file=own.pem", "-c", "ssl_key_file=own.key"];
+        Self::start_with(port, &[&["-c", "listen_addresses=127.0.0.1"][..], &ssl].concat(), &files)
+    }
+
+    /// `files`: names in the data directory, and texts.
+    fn start_with(port: u16, arguments: &[&str], files: &[(&str, &str)]) -> Option<Self> {
         let Some(commands) = commands() else {
             // Past the capture of test output, so that `scripts/test` lists it.
             let told = writeln!(
@@ -120,12 +137,22 @@ impl DatabaseServer {
             .output()
             .unwrap();
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        for (name, text) in files {
+            let path = data.join(name);
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+            if as_root {
+                let (user, group) = owner_of_postgres()?;
+                chown(&path, Some(user), Some(group)).unwrap();
+            }
+        }
         let log = std::fs::File::create(socket.path().join("log")).unwrap();
         let mut server = as_postgres(as_root, &commands.join("postgres"));
         server
             .arg("-D")
             .arg(&data)
-            .args(["-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=500"])
+            .args(arguments)
+            .args(["-c", "fsync=off", "-c", "max_connections=500", "-p", &port.to_string()])
             .args(["-c", "max_locks_per_transaction=1024", "-k"])
             .arg(socket.path())
             .stdout(Stdio::null())
@@ -134,7 +161,7 @@ impl DatabaseServer {
         std::thread::spawn(move || {
             drop(server.spawn().unwrap().wait());
         });
-        let server = Self { socket, commands };
+        let server = Self { socket, commands, port };
         let began = Instant::now();
         while server.try_sql("SELECT 1").is_err() {
             assert!(began.elapsed() < PATIENCE, "PostgreSQL does not start");
@@ -157,7 +184,7 @@ impl DatabaseServer {
         let ran = Command::new(self.commands.join("psql"))
             .args(["-U", "postgres", "-qAt", "-v", "ON_ERROR_STOP=1", "-c", statements, "-h"])
             .arg(self.socket.path())
-            .arg("postgres")
+            .args(["-p", &self.port.to_string(), "postgres"])
             .output()
             .map_err(|error| error.to_string())?;
         if ran.status.success() {

@@ -7,7 +7,7 @@ use crate::app::system::SystemClock;
 use crate::config::Config;
 use crate::domain::secret::Secret;
 use crate::ports::ClusterView;
-use crate::store::postgres::{DatabaseReport, PostgresOptions, inspect};
+use crate::store::postgres::{ConnectionProtection, DatabaseReport, PostgresOptions, inspect};
 use serde_json::json;
 
 /// The oldest supported server.
@@ -41,6 +41,7 @@ fn check_report(report: &DatabaseReport, options: &PostgresOptions) -> Vec<Docto
         check_replication(report),
         check_clock(report),
         check_connections(report, options),
+        check_encryption(report),
         check_notifications(report),
     ]
     .into_iter()
@@ -195,6 +196,26 @@ fn check_connections(report: &DatabaseReport, options: &PostgresOptions) -> Doct
     check.with(json!({"open": report.connections, "of_nodes": wanted, "limit": free}))
 }
 
+fn check_encryption(report: &DatabaseReport) -> DoctorCheck {
+    let name = "database_tls";
+    let advice = "add sslmode=verify-full to store.url, and sslrootcert=FILE if an authority of your own has signed the \
+                  server's certificate";
+    match report.protection {
+        ConnectionProtection::SameMachine => DoctorCheck::good(name, "the server is on this machine"),
+        ConnectionProtection::Verified => {
+            DoctorCheck::good(name, "encrypted, and the certificate is checked")
+        }
+        ConnectionProtection::Encrypted => {
+            let found =
+                "encrypted, but nobody checks the certificate: another server may pose as the database";
+            DoctorCheck::warned(name, found, advice)
+        }
+        ConnectionProtection::Nothing => {
+            DoctorCheck::warned(name, "not encrypted: the network can read all rows", advice)
+        }
+    }
+}
+
 fn check_notifications(report: &DatabaseReport) -> DoctorCheck {
     let name = "notifications";
     let proxy = report.has_proxy.then(|| {
@@ -256,6 +277,7 @@ mod tests {
             is_standby: false,
             connections: 4,
             has_proxy: false,
+            protection: ConnectionProtection::Verified,
             notification_ms: Some(1),
             round_trip_ms: 0,
             clock_offset_ms: 12,
@@ -298,6 +320,10 @@ mod tests {
         report
     }
 
+    fn protected_by(protection: ConnectionProtection) -> DatabaseReport {
+        DatabaseReport { protection, ..report() }
+    }
+
     #[test]
     fn a_sound_database_needs_no_advice_and_each_fault_has_its_own() {
         assert_eq!(advised(&report(), 8), BTreeMap::new());
@@ -322,6 +348,8 @@ mod tests {
                 "true set the clocks",
             ),
             (report(), 97, "connections", "false raise max_connections above 100"),
+            (protected_by(ConnectionProtection::Encrypted), 8, "database_tls", "true add sslmode"),
+            (protected_by(ConnectionProtection::Nothing), 8, "database_tls", "true add sslmode"),
             (
                 DatabaseReport { notification_ms: None, ..report() },
                 8,

@@ -5,11 +5,13 @@ use crate::store::postgres::cluster::read_view;
 use crate::store::postgres::migrations::{DatabaseLayout, HAS_TABLES, NEWEST, stored_layout};
 use crate::store::postgres::node::DATABASE_MS;
 use crate::store::postgres::options::{COMMAND_CONNECTIONS, PostgresOptions};
-use crate::store::postgres::pool::{Connections, describe};
+use crate::store::postgres::pool::Connections;
+use crate::store::postgres::pool_error::describe;
 use crate::store::postgres::session::{Columns, SqlSession};
 use crate::store::postgres::store::PostgresOpenError;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::time::Duration;
 use tokio_postgres::AsyncMessage;
 use tokio_postgres::config::{Config, Host};
@@ -37,6 +39,19 @@ const SETTINGS: [&str; 10] = [
     "default_transaction_isolation",
 ];
 
+/// What protects connections to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConnectionProtection {
+    /// No TLS, and other machines are between.
+    Nothing,
+    /// No TLS, but the server is on this machine.
+    SameMachine,
+    /// TLS, but nobody checks the certificate.
+    Encrypted,
+    /// TLS, and the certificate is checked.
+    Verified,
+}
+
 /// What a look at a database has found.
 #[derive(Debug, Clone)]
 pub struct DatabaseReport {
@@ -50,6 +65,8 @@ pub struct DatabaseReport {
     pub connections: u64,
     /// Whether something may stand between, such as `PgBouncer`: the server has another port than the URL.
     pub has_proxy: bool,
+    /// What protects connections.
+    pub protection: ConnectionProtection,
     /// Time of a notification between two connections, milliseconds; `None`: it did not arrive.
     pub notification_ms: Option<u64>,
     /// Time of a statement, milliseconds.
@@ -76,6 +93,9 @@ pub fn inspect(options: &PostgresOptions, clock: &dyn Clock) -> Result<DatabaseR
     let report = connections.wait(async {
         let client = connections.pool.get().await.map_err(|error| StoreError::Io(describe(&error)))?;
         let mut report = report(&connections.session(&client), &connections.config, clock).await?;
+        if report.protection == ConnectionProtection::Encrypted && connections.tls_mode.checks_certificate() {
+            report.protection = ConnectionProtection::Verified;
+        }
         report.notification_ms = notification_ms(&connections, &client, clock).await;
         Ok::<_, StoreError>(report)
     });
@@ -120,7 +140,8 @@ async fn report(
     let standbys = session.rows(sql, &[]).await?;
     let standbys = standbys.iter().map(|row| row.column(0)).collect::<Result<_, _>>()?;
     let sql = "SELECT pg_is_in_recovery(), (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'), \
-               inet_server_port(), coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)";
+               inet_server_port(), coalesce(has_schema_privilege(current_schema(), 'CREATE'), false), \
+               coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false)";
     let row = session.one(sql, &[]).await?;
     let layout = layout(session).await?;
     let cluster = view(session, layout).await?;
@@ -142,6 +163,13 @@ async fn report(
         is_standby: row.column(0)?,
         connections: row.number(1)?,
         has_proxy: has_proxy(config, row.column::<Option<i32>>(2)?),
+        protection: if row.column(4)? {
+            ConnectionProtection::Encrypted
+        } else if is_remote(config) {
+            ConnectionProtection::Nothing
+        } else {
+            ConnectionProtection::SameMachine
+        },
         notification_ms: None,
         round_trip_ms: took_ms,
         clock_offset_ms: database_ms.saturating_sub(middle_ms),
@@ -151,6 +179,16 @@ async fn report(
         known_layout: NEWEST,
         shared_dir_beacon: beacon.map(|row| row.column(0)).transpose()?,
         cluster,
+    })
+}
+
+/// Whether the way to the server leaves this machine.
+fn is_remote(config: &Config) -> bool {
+    config.get_hosts().iter().any(|host| match host {
+        Host::Tcp(name) => {
+            name != "localhost" && !name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        }
+        Host::Unix(_) => false,
     })
 }
 

@@ -15,6 +15,9 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 type ListenConnection = Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
 
+/// How long a new connection may take, with TLS and authentication.
+const CONNECT_WITHIN: Duration = Duration::from_secs(15);
+
 /// Pause before a lost connection is made again.
 const RECONNECT_AFTER: Duration = Duration::from_millis(300);
 
@@ -48,7 +51,8 @@ pub(crate) async fn listen(shared: Weak<PostgresShared>) {
         let (config, tls, channel) =
             (store.connections.config.clone(), store.connections.tls.clone(), store.channel.clone());
         drop(store);
-        if let Ok((client, connection)) = config.connect(tls).await {
+        let connecting = tokio::time::timeout(CONNECT_WITHIN, config.connect(tls));
+        if let Ok(Ok((client, connection))) = connecting.await {
             tokio::select! {
                 () = deliver(&shared, connection) => {}
                 () = subscribe(&shared, &client, &channel) => {}

@@ -2,19 +2,18 @@
 
 use crate::ports::StoreError;
 use crate::store::postgres::options::PostgresOptions;
+use crate::store::postgres::pool_error::PoolError;
 use crate::store::postgres::session::{SqlFault, SqlSession};
+use crate::store::postgres::tls::TlsMode;
+use crate::store::postgres::url::DatabaseUrl;
 use deadpool_postgres::{
     Client, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime as PoolRuntime, Timeouts,
 };
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio_postgres::Config;
-use tokio_postgres::config::SslMode;
 use tokio_postgres_rustls::MakeRustlsConnect;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 /// How long a new connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -25,26 +24,14 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// DISTINCT FROM` beside the key of a row: the database cannot use that for an index on users.
 const PLANS: &str = "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off";
 
-/// Why the database cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum PoolError {
-    /// The URL is no URL of `PostgreSQL`.
-    #[error("store.url is not a URL of PostgreSQL: {0}")]
-    Url(String),
-    /// TLS cannot be set up.
-    #[error("cannot set up TLS for the database: {0}")]
-    Tls(String),
-    /// The threads cannot be started.
-    #[error("cannot start the threads of the store: {0}")]
-    Threads(std::io::Error),
-}
-
 /// A pool and the runtime that drives its connections.
 pub(crate) struct Connections {
     pub(crate) pool: Pool,
     /// For connections outside the pool.
     pub(crate) config: Config,
     pub(crate) tls: MakeRustlsConnect,
+    /// How much connections trust the server.
+    pub(crate) tls_mode: TlsMode,
     /// Whether a connection keeps prepared statements.
     is_prepared: bool,
     // Dropped last: it drives the connections.
@@ -66,26 +53,21 @@ impl Connections {
     }
 
     fn new(options: &PostgresOptions, max: usize, runtime: &mut Builder) -> Result<Self, PoolError> {
-        let mut config: Config = options
-            .url
-            .reveal()
-            .parse()
-            .map_err(|error: tokio_postgres::Error| PoolError::Url(error.to_string()))?;
+        let DatabaseUrl { mut config, tls, tls_mode } = DatabaseUrl::parse(options.url.reveal())?;
         config.connect_timeout(CONNECT_TIMEOUT);
         serve_node(&mut config, options);
         if config.get_application_name().is_none() {
             config.application_name(format!("nanoclaw {}", options.node_name));
         }
-        let tls = tls(&config)?;
         let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let pool = Pool::builder(Manager::from_config(config.clone(), tls.clone(), manager))
             .max_size(max)
             .runtime(PoolRuntime::Tokio1)
-            .timeouts(Timeouts::wait_millis(u64::try_from(CONNECT_TIMEOUT.as_millis()).unwrap_or(u64::MAX)))
+            .timeouts(timeouts(&config))
             .build()
             .map_err(|error| PoolError::Url(error.to_string()))?;
         let runtime = runtime.enable_all().build().map_err(PoolError::Threads)?;
-        Ok(Self { pool, config, tls, is_prepared: !options.is_pooled, runtime })
+        Ok(Self { pool, config, tls, tls_mode, is_prepared: !options.is_pooled, runtime })
     }
 
     /// Blocks until the future has ended. For threads that may block, and for tasks of a runtime with several
@@ -154,6 +136,13 @@ impl Connections {
     }
 }
 
+/// How long a thread waits for a connection. A server that accepts one and then says nothing is no database.
+fn timeouts(config: &Config) -> Timeouts {
+    let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(1);
+    let create = CONNECT_TIMEOUT.saturating_mul(hosts.saturating_add(1));
+    Timeouts { wait: Some(CONNECT_TIMEOUT), create: Some(create), recycle: Some(CONNECT_TIMEOUT) }
+}
+
 /// Settings of a node's connections; a command has no lease and keeps the defaults. A network that delivers
 /// nothing ends connections within the lease. A transaction of a node that has stopped ends before its lease
 /// does: until then it keeps locks that the others need.
@@ -175,28 +164,35 @@ fn serve_node(config: &mut Config, options: &PostgresOptions) {
     config.options(all);
 }
 
-/// TLS that checks the server's certificate against the roots of Mozilla, and against `SSL_CERT_FILE`-like
-/// roots of the URL once they are supported by the driver.
-fn tls(config: &Config) -> Result<MakeRustlsConnect, PoolError> {
-    let mut roots = RootCertStore::empty();
-    if config.get_ssl_mode() != SslMode::Disable {
-        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-    }
-    let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| PoolError::Tls(error.to_string()))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(MakeRustlsConnect::new(client))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::secret::Secret;
 
-/// An error with its causes: the driver says the reason in the innermost.
-pub(crate) fn describe(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
+    fn options(lease_s: u64) -> PostgresOptions {
+        PostgresOptions {
+            url: Secret::from("postgres://one,two/nanoclaw".to_owned()),
+            node_name: "n".to_owned(),
+            lease: Duration::from_secs(lease_s),
+            is_pooled: false,
+            connections: 2,
+            audit_entries: 0,
+            uses_database_time: true,
+        }
     }
-    text
+
+    #[test]
+    fn p8_a_network_that_delivers_nothing_ends_the_connections_of_a_node_within_its_lease() {
+        let node = Connections::of_one_thread(&options(15), 1).unwrap();
+        let config = &node.config;
+        assert_eq!(config.get_tcp_user_timeout(), Some(&Duration::from_secs(15)), "while something is sent");
+        let silent = config.get_keepalives_idle()
+            + config.get_keepalives_interval().unwrap() * config.get_keepalives_retries().unwrap();
+        assert!(config.get_keepalives() && silent <= Duration::from_secs(15), "while it only waits");
+        let Timeouts { wait, create, recycle } = timeouts(config);
+        assert_eq!((wait, create), (Some(CONNECT_TIMEOUT), Some(CONNECT_TIMEOUT * 3)), "two hosts");
+        assert!(recycle.is_some());
+        let command = Connections::of_one_thread(&options(0), 1).unwrap();
+        assert_eq!(command.config.get_tcp_user_timeout(), None);
+    }
 }
