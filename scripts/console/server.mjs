@@ -46,6 +46,35 @@ export const tests = {
     await server.kill();
   },
 
+  async "nodes that share a database are listed with state, runs and differences"({ browser, binary }) {
+    const server = await Server.start(binary);
+    const page = await openPage(browser, server);
+    // A database is not at hand, so the answers are those of a node.
+    await page.route("**/v1/status", async (route) => {
+      const response = await route.fetch();
+      const status = await response.json();
+      status.checks.push({ name: "node", ok: true });
+      await route.fulfill({ response, json: status });
+    });
+    const node = { version: "0.1.0", layout: 15, started_at: 1_800_000_000, lease_ms: 14_000, connections: 12, tools: null, models: null };
+    const data = [
+      { ...node, id: 7, name: "one", state: "live", is_self: true, beat_age_ms: 400, jobs: 3 },
+      { ...node, id: 9, name: "<b>two</b>", state: "lost", is_self: false, beat_age_ms: 61_000, jobs: 0 },
+    ];
+    const answer = { object: "list", data, layout: 15, notification_lag_ms: null, warnings: ["the nodes have different tools"] };
+    await page.route("**/v1/nodes", (route) => route.fulfill({ json: answer }));
+    await page.goto(`${server.origin}/#/server`);
+    const nodes = page.getByRole("region", { name: "Nodes", exact: true });
+    await nodes.getByText("the nodes have different tools").waitFor();
+    const one = nodes.getByRole("row").filter({ hasText: "one" });
+    await one.getByText("works").waitFor();
+    await one.getByText(/answers this page/).waitFor();
+    await one.getByText("3", { exact: true }).waitFor();
+    await nodes.getByRole("row").filter({ hasText: "<b>two</b>" }).getByText("lost").waitFor();
+    page.watch.check();
+    await server.kill();
+  },
+
   async "figures follow what happens, above the runs and in the overview"({ browser, binary }) {
     const server = await Server.start(binary, "workers: 3\n");
     const page = await openPage(browser, server);

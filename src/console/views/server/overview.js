@@ -5,6 +5,7 @@ import { bytes, duration, number, plain } from "../../lib/format.js";
 import { t } from "../../lib/i18n.js";
 import { href } from "../../lib/router.js";
 import { Moment } from "../../parts/basics.js";
+import { Nodes } from "./nodes.js";
 
 /** States of models, MCP servers and sandbox levels: the kind of their sign, and the word for it. */
 const KINDS = {
@@ -31,6 +32,8 @@ function checkName(name) {
     store: t("Store"),
     disk: t("Disk"),
     workers: t("Workers"),
+    node: t("Node"),
+    files: t("Files"),
     python: "Python",
     mcp: t("MCP servers"),
     sandbox_strict: t("Sandbox: {level}", { level: "strict" }),
@@ -148,6 +151,10 @@ export function Overview({ status }) {
       ${status.started_at && html` · ${t("started")} <${Moment} at=${status.started_at} />`}
     </p>
     <${Figures} status=${status} />
+    ${
+      // Only a server that shares a database has this check.
+      status.checks?.some(({ name }) => name === "node") && html`<${Nodes} />`
+    }
     <div class="server-pair">
       ${status.checks && html`<${Checks} checks=${status.checks} />`}
       <div class="server-part">
