@@ -11,6 +11,11 @@ use std::process::ExitCode;
 /// The word that stands for the URL of the configuration, so that no password is in the list of processes.
 const CONFIGURED: &str = "store.url";
 
+/// What the stores do not hold.
+const FILES_STAY: &str = "files stay where they are: copy the directories files, jobs, memories and workspaces of the \
+                          data directory into store.shared_dir, or back; the audit log of a server is the files in its \
+                          directory audit, that of nodes is a table: neither is migrated, so keep the old one";
+
 #[derive(Debug, clap::Args)]
 pub(super) struct MigrateArgs {
     /// A store's file or backup, the URL of a database, or 'store.url' for the configured one
@@ -52,6 +57,7 @@ pub(super) fn migrate(
         terminal.info(&format!("{} damaged rows that were set aside stay in the source", report.set_aside));
     }
     terminal.info("all rows are equal; jobs that were running are queued again when a server starts");
+    terminal.info(FILES_STAY);
     Ok(ExitCode::SUCCESS)
 }
 
