@@ -2,7 +2,7 @@
 
 import { launch } from "./harness.mjs";
 
-const MODULES = ["account", "batches", "chat", "files", "hostile", "markdown", "people", "server", "speed", "views"];
+const MODULES = ["account", "batches", "chat", "conditions", "files", "hostile", "markdown", "people", "server", "speed", "views"];
 const [binary, ...words] = process.argv.slice(2);
 const browser = await launch();
 let failed = 0;

@@ -3,6 +3,7 @@
 use super::account_admin::{AccountAdmin, number, text};
 use super::password::password;
 use crate::cli::error::CliError;
+use crate::cli::replay::report::money;
 use crate::cli::terminal::Terminal;
 use serde_json::{Map, Value, json};
 
@@ -121,7 +122,7 @@ pub(crate) fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// One line: number, name, role, state, e-mail address.
+/// One line: number, name, role, state, e-mail address, and what it may use a day.
 fn describe(user: &Value) -> String {
     let number = user.get("id").map(Value::to_string).unwrap_or_default();
     let is_active = user.get("is_active").and_then(Value::as_bool).unwrap_or_default();
@@ -132,7 +133,16 @@ fn describe(user: &Value) -> String {
         text(user, "role"),
         text(user, "email")
     );
-    line.trim_end().to_owned()
+    format!("{}{}", line.trim_end(), daily_quota(user))
+}
+
+/// The limits of a day in brackets; empty if there are none.
+fn daily_quota(user: &Value) -> String {
+    let limit = |name: &str| user.pointer(&format!("/quota/{name}")).and_then(Value::as_u64);
+    let tokens = limit("tokens_per_day").map(|tokens| format!("{tokens} tokens"));
+    let cost = limit("cost_micros_per_day").map(|micros| format!("a cost of {}", money(micros)));
+    let limits: Vec<String> = [tokens, cost].into_iter().flatten().collect();
+    if limits.is_empty() { String::new() } else { format!("  [{} a day]", limits.join(" and ")) }
 }
 
 #[cfg(test)]
@@ -143,5 +153,9 @@ mod tests {
     fn a_user_line_shows_id_name_role_and_state() {
         let user = json!({"id": 2, "username": "ann", "role": "admin", "is_active": false, "email": null});
         assert_eq!(describe(&user), "2      ann                       admin  disabled");
+        let bounded = json!({"id": 3, "username": "bob", "role": "user", "is_active": true,
+            "quota": {"tokens_per_day": 5_000, "cost_micros_per_day": 1_500_000, "stored_bytes": null}});
+        let line = describe(&bounded);
+        assert!(line.ends_with("active  [5000 tokens and a cost of 1.500000 a day]"), "{line}");
     }
 }

@@ -5,6 +5,7 @@ use super::watch::cancel as cancel_job;
 use crate::app::system::SystemClock;
 use crate::cli::client::ApiClient;
 use crate::cli::error::CliError;
+use crate::cli::replay::report::money;
 use crate::cli::terminal::Terminal;
 use crate::domain::job::JobStatus;
 use crate::ports::{CancelToken, Clock};
@@ -96,7 +97,7 @@ pub(crate) fn show(job: &Value, json: bool, terminal: &Terminal) -> Result<(), C
     Ok(terminal.line(&if json { job.to_string() } else { describe(job, now_s) })?)
 }
 
-/// One line: id, state, age, duration, tokens, the job that it waits for, and the beginning of the input.
+/// One line: id, state, age, duration, tokens, what bounds it, and the beginning of the input.
 pub(crate) fn describe(job: &Value, now_s: u64) -> String {
     let text = |key: &str| job.get(key).and_then(Value::as_str).unwrap_or_default();
     let time = |key: &str| job.get(key).and_then(Value::as_u64);
@@ -105,18 +106,41 @@ pub(crate) fn describe(job: &Value, now_s: u64) -> String {
     let duration = time("started_at").map(|at| span(end.saturating_sub(at))).unwrap_or_default();
     let tokens = job.pointer("/usage/total_tokens").and_then(Value::as_u64).unwrap_or_default();
     let input = one_line(text("input"));
-    let preview: String = note(job).chars().chain(input.chars()).take(PLAIN_COLUMNS).collect();
+    let preview: String = note(job, now_s).chars().chain(input.chars()).take(PLAIN_COLUMNS).collect();
     let (id, status, tokens) = (text("id"), text("status"), short(tokens));
     let line = format!("{id:<30} {status:<9} {age:>4} {duration:>5} {tokens:>6} {preview}");
     line.trim_end().to_owned()
 }
 
-/// What keeps a queued job from running, or ends it, in front of its input.
-fn note(job: &Value) -> String {
-    let wait = job.get("waits_for");
-    let is_held = wait.and_then(|wait| wait.get("reason")).and_then(Value::as_str) == Some("predecessor");
-    let after = wait.and_then(|wait| wait.get("after_job")).and_then(Value::as_str).filter(|_| is_held);
-    after.map_or_else(String::new, |job| format!("[after {job}] "))
+/// What bounds an unfinished job and what it waits for, in front of its input: a narrow terminal cuts the
+/// end.
+fn note(job: &Value, now_s: u64) -> String {
+    let number = |key: &str| job.get(key).and_then(Value::as_u64);
+    if number("finished_at").is_some() {
+        return String::new();
+    }
+    let until = |verb: &str, at: u64| match at.checked_sub(now_s) {
+        Some(left) => format!("{verb} in {}", span(left)),
+        None => format!("{verb} now"),
+    };
+    let deadline = number("deadline_at").map(|at| until("due", at));
+    let is_started = number("started_at").is_some();
+    let expiry = number("expires_at").filter(|_| !is_started).map(|at| until("expires", at));
+    let cost = number("max_cost_micros").map(|most| format!("costs at most {}", money(most)));
+    let notes: Vec<String> = [deadline, expiry, cost, predecessor(job)].into_iter().flatten().collect();
+    if notes.is_empty() { String::new() } else { format!("[{}] ", notes.join(", ")) }
+}
+
+/// The job that holds this one back, and how many others it comes after.
+fn predecessor(job: &Value) -> Option<String> {
+    let wait =
+        job.get("waits_for").filter(|wait| wait.get("reason").is_some_and(|why| why == "predecessor"))?;
+    let held_by = wait.get("after_job").and_then(Value::as_str)?;
+    let all = job.get("after").and_then(Value::as_array).map_or(1, Vec::len);
+    Some(match all.saturating_sub(1) {
+        0 => format!("after {held_by}"),
+        others => format!("after {held_by} and {others} more"),
+    })
 }
 
 /// A time span in its largest unit.
@@ -153,6 +177,17 @@ mod tests {
         let held = json!({"id": id, "status": "queued", "created_at": 1_000, "input": "x",
             "waits_for": {"reason": "predecessor", "after_job": "job_1"}});
         assert_eq!(describe(&held, 1_005), format!("{id} queued      5s            0 [after job_1] x"));
+        let bounded = json!({"id": id, "status": "queued", "created_at": 1_000, "input": "x",
+            "deadline_at": 1_065, "expires_at": 1_004, "max_cost_micros": 50_000, "after": ["job_1", "job_2"],
+            "waits_for": {"reason": "predecessor", "after_job": "job_1"}});
+        let note = "[due in 1m, expires now, costs at most 0.050000, after job_1 and 1 more]";
+        assert_eq!(describe(&bounded, 1_005), format!("{id} queued      5s            0 {note} x"));
+        let mut running = bounded.clone();
+        (running["started_at"], running["waits_for"]) = (json!(1_001), Value::Null);
+        let note = "[due in 1m, costs at most 0.050000]";
+        assert!(describe(&running, 1_005).ends_with(&format!("{note} x")));
+        running["finished_at"] = json!(1_004);
+        assert!(describe(&running, 1_005).ends_with("0 x"), "what has ended is not bounded any more");
         let waiting = json!({"id": id, "status": "queued", "created_at": 1_000, "started_at": null});
         assert_eq!(describe(&waiting, 1_005), format!("{id} queued      5s            0"));
     }

@@ -73,6 +73,11 @@ export function bytes(count) {
 /** Millionths of the currency of the prices, which the server does not know by name. */
 export const cost = (micros) => (micros ? number(micros / 1e6, micros < 1e5 ? 4 : 2) : "–");
 
+/** What a run has cost, and of how much it may cost at most. */
+export function jobCost({ usage, max_cost_micros: limit }) {
+  return limit ? t("{used} of {limit}", { used: cost(usage.cost_micros), limit: cost(limit) }) : cost(usage.cost_micros);
+}
+
 const CONTROL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 const ANSI = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g;
 

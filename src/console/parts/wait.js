@@ -1,4 +1,4 @@
-// What a run waits for.
+// What a run waits for, and by when it has to begin and to end.
 
 import { ago, dateTime } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
@@ -27,4 +27,14 @@ export function waitText(job) {
     default:
       return t("Waits for a free worker.");
   }
+}
+
+/** What an unfinished run comes after, and its times, in a few words each. */
+export function conditionTexts(job) {
+  const afterCount = job.status === "queued" ? (job.after ?? []).length : 0;
+  return [
+    job.deadline_at && t("has to end {when}", { when: nearOrDate(job.deadline_at) }),
+    job.expires_at && !job.started_at && t("has to begin {when}", { when: nearOrDate(job.expires_at) }),
+    afterCount > 0 && t("comes after runs: {n}", { n: afterCount }),
+  ].filter(Boolean);
 }

@@ -2,7 +2,7 @@
 
 import { html, useNow, useState } from "../../lib/ui.js";
 import * as api from "../../lib/api.js";
-import { ago, cost, dateTime, duration, number, plain, pretty, short } from "../../lib/format.js";
+import { ago, dateTime, duration, jobCost, number, plain, pretty, short } from "../../lib/format.js";
 import { t } from "../../lib/i18n.js";
 import { go, href } from "../../lib/router.js";
 import { isOver } from "../../lib/steps.js";
@@ -130,7 +130,7 @@ export function RunHead({ job, connection, isAnswerShown, onChanged, onRestarted
       <${Fact} label=${t("Duration")} title=${job.finished_at ? dateTime(job.finished_at) : undefined}>${duration(runSeconds(job, nowMs))}<//>
       <${Fact} label=${t("Attempt")}>${number(job.attempt)}<//>
       <${Fact} label=${t("Tokens")}>${number(job.usage.total_tokens)}<//>
-      <${Fact} label=${t("Cost")}>${job.max_cost_micros ? t("{used} of {limit}", { used: cost(job.usage.cost_micros), limit: cost(job.max_cost_micros) }) : cost(job.usage.cost_micros)}<//>
+      <${Fact} label=${t("Cost")}>${jobCost(job)}<//>
       ${job.deadline_at && html`<${Fact} label=${t("Deadline")} title=${dateTime(job.deadline_at)}><${Moment} at=${job.deadline_at} /><//>`}
       ${job.expires_at && !job.started_at && html`<${Fact} label=${t("Expires")} title=${dateTime(job.expires_at)}><${Moment} at=${job.expires_at} /><//>`}
     </dl>

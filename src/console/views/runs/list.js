@@ -2,12 +2,13 @@
 
 import { html, useMemo, useSignal, useState } from "../../lib/ui.js";
 import * as api from "../../lib/api.js";
-import { cost, duration, number, plain, short } from "../../lib/format.js";
+import { duration, jobCost, number, plain, short } from "../../lib/format.js";
 import { language, t } from "../../lib/i18n.js";
 import { go, href } from "../../lib/router.js";
 import { isOver } from "../../lib/steps.js";
 import { Button, Empty, Moment, PageHead, Status } from "../../parts/basics.js";
 import { PagedTable, pageOf, usePages } from "../../parts/table.js";
+import { conditionTexts } from "../../parts/wait.js";
 import { Filters, filtersOf } from "./filters.js";
 import { Glance } from "./glance.js";
 import { StartRun } from "./start.js";
@@ -27,18 +28,27 @@ export function inputStart(job, most = 120) {
   return job.input === null ? t("(deleted)") : short(JSON.stringify(job.input), most);
 }
 
+/** The input, and what bounds an unfinished run; both are cut to share the line. */
+function Input({ job }) {
+  const texts = isOver(job.status) ? [] : conditionTexts(job);
+  const link = html`<a class="row-link" href=${href("runs", [job.id])} dir="auto">${inputStart(job) || job.id}</a>`;
+  if (texts.length === 0) return link;
+  const text = texts.join(" · ");
+  return html`<div class="runs-input">${link}<span class="runs-conditions" title=${text}>${text}</span></div>`;
+}
+
 const columns = [
   { key: "status", cell: (job) => html`<${Status} status=${job.status} />` },
   {
     key: "input",
-    cell: (job) => html`<a class="row-link" href=${href("runs", [job.id])} dir="auto">${inputStart(job) || job.id}</a>
+    cell: (job) => html`<${Input} job=${job} />
       ${job.error && html`<span class="runs-error">${short(job.error.message, 120)}</span>`}`,
   },
   { key: "model", cell: (job) => plain(job.model) },
   { key: "when", cell: (job) => html`<${Moment} at=${job.created_at} />` },
   { key: "duration", isNumber: true, cell: (job) => duration(runSeconds(job)) },
   { key: "tokens", isNumber: true, cell: (job) => (job.usage.total_tokens ? number(job.usage.total_tokens) : "–") },
-  { key: "cost", isNumber: true, cell: (job) => cost(job.usage.cost_micros) },
+  { key: "cost", isNumber: true, cell: jobCost },
 ];
 
 /** The columns with titles in the language. */
