@@ -89,6 +89,23 @@ fn prompts_list_skills_and_models_read_them() {
 }
 
 #[test]
+fn agents_see_the_skills_that_they_can_read() {
+    let (_dir, server) = start("");
+    let task = |tools: Value| json!({"tasks": [{"name": "a", "instruction": "greet", "tools": tools}]});
+    let system_of_agent = |server: &TurnServer| {
+        let requests = server.upstream.requests();
+        let texts = requests.iter().filter_map(|request| request["messages"][0]["content"].as_str());
+        texts.filter(|text| text.contains("You are the agent 'a'")).last().expect("an agent").to_owned()
+    };
+    server.run(&[&[("multi_agent", task(json!(["read_skill", "bash"])))]]);
+    let text = system_of_agent(&server);
+    assert!(text.contains("\n- greet: Greets people."), "{text}");
+    server.run(&[&[("multi_agent", task(json!(["bash"])))]]);
+    let text = system_of_agent(&server);
+    assert!(!text.contains("greet:"), "an agent without the tool has no list: {text}");
+}
+
+#[test]
 fn p7_a_skill_opens_nothing_outside_of_its_folder() {
     let (dir, server) = start("");
     fs::write(dir.path().join("secret.md"), "canary").expect("a file");

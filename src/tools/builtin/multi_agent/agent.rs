@@ -9,7 +9,7 @@ use crate::domain::tool::{ToolCall, ToolChoice, ToolDefinition};
 use crate::domain::usage::Usage;
 use crate::ports::{
     ApprovedCalls, CancelToken, Chunk, Completion, Model, ModelError, ModelInfo, ModelRequest,
-    ProgressReporter, SeenFiles, ToolContext, Toolbox,
+    ProgressReporter, SeenFiles, ToolContext, ToolScope, Toolbox, WorkspaceOwner,
 };
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -32,6 +32,14 @@ pub(super) struct AgentEnvironment<'a> {
     pub(super) options: SubAgentOptions,
     pub(super) context: &'a ToolContext,
     pub(super) report: &'a dyn ProgressReporter,
+}
+
+impl AgentEnvironment<'_> {
+    /// What these tools say to the model, as to that of the job: skills and memory, within their limits.
+    fn tool_instructions(&self, tools: &[ToolDefinition]) -> Vec<String> {
+        let scope = ToolScope { choice: &choice_of(tools), ..self.context.scope() };
+        self.toolbox.instructions(&scope, WorkspaceOwner::from(self.context))
+    }
 }
 
 /// The result of one agent.
@@ -76,9 +84,10 @@ impl<'a> SubAgent<'a> {
         let cancel =
             environment.context.cancel.with_timeout(Duration::from_secs(environment.options.timeout_s));
         let steps = StepReporter::new(environment.report, &environment.context.id_ref, name);
-        let (messages, usage) =
-            (vec![instructions(name, environment.options.max_iterations)], Usage::default());
-        let seen_files = SeenFiles::default();
+        let mut instructions = vec![instructions(name, environment.options.max_iterations)];
+        instructions.extend(environment.tool_instructions(&tools));
+        let messages = vec![Message::System { content: instructions.join("\n\n") }];
+        let (seen_files, usage) = (SeenFiles::default(), Usage::default());
         Self {
             environment,
             steps,
@@ -227,9 +236,8 @@ impl<'a> SubAgent<'a> {
     /// Runs the calls. The executor refuses tools that the agent was not offered.
     fn run_tools(&mut self, calls: &[ToolCall]) {
         let environment = self.environment;
-        let names = self.tools.iter().map(|tool| tool.name.to_string()).collect();
         let context = ToolContext {
-            allowed: ToolChoice::Named(names),
+            allowed: choice_of(&self.tools),
             approved: ApprovedCalls::None,
             cancel: self.cancel.clone(),
             seen_files: self.seen_files.clone(),
@@ -271,12 +279,16 @@ fn retry_wait(error: &ModelError) -> Option<Duration> {
     (wait <= MAX_RETRY_WAIT).then_some(wait)
 }
 
-fn instructions(name: &str, max_turns: u32) -> Message {
-    let content = format!(
+/// The choice of exactly these tools.
+fn choice_of(tools: &[ToolDefinition]) -> ToolChoice {
+    ToolChoice::Named(tools.iter().map(|tool| tool.name.to_string()).collect())
+}
+
+fn instructions(name: &str, max_turns: u32) -> String {
+    format!(
         "You are the agent '{name}'. You work on one part of a larger task, on your own, while other agents work on others. Do \
          what the message asks; use the tools on offer where they help. Nobody can answer questions. After at most {max_turns} turns \
          you must have answered: give the result itself, complete and brief, because the asking agent sees nothing else of your \
          work."
-    );
-    Message::System { content }
+    )
 }
