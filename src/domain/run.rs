@@ -1,9 +1,9 @@
 //! An ended job with its request, its answer and its log: what moves from one server to another.
 
-use super::event::{EngineMark, Event, Record};
+use super::event::Event;
 use super::id::{JobId, UserId};
 use super::job::{Job, JobOutcome, JobSpec, JobStatus};
-use super::log_chain::{ChainLink, FoldNote, RecordPlace};
+use super::log_chain::{ChainFault, ChainLink, FoldNote, LogChain, LogRecord};
 use super::usage::UsageByModel;
 use serde::{Deserialize, Serialize};
 
@@ -60,27 +60,6 @@ impl RunState {
     }
 }
 
-/// A record of a log as it is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogRecord {
-    /// The number of the event, or of the event before the mark.
-    pub seq: u64,
-    /// 0: an event; otherwise the number of the mark after it.
-    pub sub: u32,
-    /// The stored JSON text, to the byte.
-    pub body: String,
-}
-
-impl LogRecord {
-    /// The record in the text.
-    pub fn parse(&self) -> Result<Record, serde_json::Error> {
-        Ok(match self.sub {
-            0 => Record::Event(serde_json::from_str::<Event>(&self.body)?),
-            _ => Record::Mark(serde_json::from_str::<EngineMark>(&self.body)?),
-        })
-    }
-}
-
 /// An ended job without its log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndedRun {
@@ -101,37 +80,53 @@ pub struct EndedRun {
 pub struct ImportedRun {
     /// The job.
     pub run: EndedRun,
-    /// Its log, in order. The last one is the terminal event.
+    /// Its log, in order. The last one is the terminal event. The links are computed; what is left of a log
+    /// cannot be chained and has none.
     pub records: Vec<LogRecord>,
-    /// The links of the records. What is left of a log cannot be chained: then there are none.
-    pub links: Vec<Option<ChainLink>>,
     /// The terminal event.
     pub end: Event,
+    /// Why the records are not those that their links in the file, or the head of their chain, prove. Of what
+    /// is left of a log, or was folded, nothing can be said without the key of its server.
+    pub fault: Option<ChainFault>,
 }
 
 impl ImportedRun {
-    /// A run with these records, chained.
+    /// A run with these records, chained. Links that they have are compared.
     pub fn new(run: EndedRun, records: Vec<LogRecord>, end: Event) -> Self {
-        let mut newest = ChainLink::start(run.state.id);
-        let link = |LogRecord { seq, sub, body }: &LogRecord| {
-            newest = newest.after(RecordPlace { seq: *seq, sub: *sub }, body.as_bytes());
-            (run.state.log == LogStage::Whole).then_some(newest)
+        let state = &run.state;
+        let (job, head, is_whole) = (state.id, state.log_head, state.log == LogStage::Whole);
+        let (mut newest, mut is_proven) = (ChainLink::start(job), true);
+        let mut links = Vec::with_capacity(records.len());
+        for LogRecord { place, body, link } in &records {
+            newest = newest.after(*place, body.as_bytes());
+            is_proven &= link.is_none_or(|given| given == newest);
+            links.push(newest);
+        }
+        let is_provable = state.has_whole_log() && state.fold.is_none() && head.is_some();
+        let mut log = LogChain { job, is_ended: true, head, fold: None, records };
+        let fault = if is_provable && (!is_proven || head != Some(newest)) {
+            for (record, link) in log.records.iter_mut().zip(&links) {
+                record.link.get_or_insert(*link);
+            }
+            log.verify(None).err()
+        } else {
+            None
         };
-        let links = records.iter().map(link).collect();
-        Self { run, records, links, end }
+        for (record, link) in log.records.iter_mut().zip(links) {
+            record.link = is_whole.then_some(link);
+        }
+        Self { run, records: log.records, end, fault }
     }
 
     /// The head of the chain, if the log is chained.
     pub fn log_head(&self) -> Option<ChainLink> {
-        self.links.last().copied().flatten()
+        self.records.last()?.link
     }
 
-    /// Whether the records are others than those that the head of their chain proves. Of what is left of a
-    /// log, or was folded, nothing can be said without the key of its server.
-    pub fn contradicts_head(&self) -> bool {
-        let state = &self.run.state;
-        let is_provable = state.has_whole_log() && state.fold.is_none();
-        is_provable && state.log_head.is_some() && self.log_head() != state.log_head
+    /// Whether a stored log has the same records.
+    pub fn has_records(&self, stored: &[LogRecord]) -> bool {
+        let is_same = |(one, other): (&LogRecord, &LogRecord)| one.is_same(other);
+        self.records.len() == stored.len() && self.records.iter().zip(stored).all(is_same)
     }
 
     /// The job as a user of this server has it. It has no batch here.

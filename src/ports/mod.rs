@@ -93,7 +93,7 @@ pub use quota_refusal::QuotaRefusal;
 pub use rate_windows::{CountedEvents, RateWindow, RateWindows};
 pub use readiness::{PartFault, ReadinessProbe};
 pub use results::Results;
-pub use runs::{ImportError, ImportOutcome, RecordPosition, Runs};
+pub use runs::{ImportError, ImportOutcome, Runs};
 pub use schedule::{
     FiredSchedules, MinInterval, ScheduleError, SchedulePage, ScheduleQuery, ScheduleStatus, Schedules,
 };

@@ -5,7 +5,8 @@ use super::store_error::StoreError;
 use super::ticket::Ticket;
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::Job;
-use crate::domain::run::{EndedRun, ImportedRun, LogRecord};
+use crate::domain::log_chain::{LogRecord, RecordPlace};
+use crate::domain::run::{EndedRun, ImportedRun};
 
 /// Why a run was not imported. The texts are for the caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,9 +34,6 @@ pub enum ImportOutcome {
     Unchanged(Job),
 }
 
-/// The place of a record in a log: number of the event and of the mark.
-pub type RecordPosition = (u64, u32);
-
 /// Reads and stores whole runs.
 pub trait Runs: Send + Sync {
     /// An ended job of this user, or `None`.
@@ -45,7 +43,7 @@ pub trait Runs: Send + Sync {
     fn log_records(
         &self,
         job: JobId,
-        after: RecordPosition,
+        after: RecordPlace,
         max_bytes: usize,
     ) -> Result<Vec<LogRecord>, StoreError>;
     /// Stores a run under its own id. Nothing runs, no webhook is sent, and its usage is not booked.

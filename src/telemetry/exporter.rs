@@ -5,6 +5,7 @@ use super::encode::{EncodedSpans, ExportRequest, RequestEncoder};
 use super::outcome::RequestOutcome;
 use super::sender::CollectorClient;
 use crate::domain::job::JobStatus;
+use crate::domain::log_chain::RecordPlace;
 use crate::domain::run::LogStage;
 use crate::domain::spans::{SpanFold, SpanOptions};
 use crate::ports::{Clock, Measurement, Meter, NodeStore, SpanExport, StoreError};
@@ -133,11 +134,11 @@ impl SpanExporter {
     }
 
     fn read_log(&self, export: SpanExport, fold: &mut SpanFold<'_>) -> Result<(), StoreError> {
-        let mut after = (0, 0);
+        let mut after = RecordPlace::BEFORE_FIRST;
         loop {
             let records = self.ports.store.log_records(export.job, after, LOG_BYTES)?;
             let Some(last) = records.last() else { return Ok(()) };
-            after = (last.seq, last.sub);
+            after = last.place;
             for record in &records {
                 fold.push(record).map_err(|error| StoreError::Corrupt(error.to_string()))?;
             }

@@ -106,9 +106,27 @@ fn the_head_of_an_exported_run_proves_its_records() {
     let changed = whole.replace("the answer is 42", "the answer is 43");
     let ran = run(&first, &["verify", text(&file(&first, "changed.jsonl", &changed))]);
     assert_eq!(ran.code, 1, "{} {}", ran.out, ran.err);
+    let place = |text: &str| {
+        let is_record = |line: &&str| line.starts_with("{\"seq\":") && line.contains("the answer is 4");
+        let line = text.lines().find(is_record).expect("the record");
+        line.split([':', ',']).nth(1).expect("its number").to_owned()
+    };
+    let named = format!("event {} was changed", place(&changed));
+    assert!(ran.out.contains(&named), "{} names no {named}", ran.out);
     let refused = import(&second, &changed);
-    assert!(refused.status == 400 && refused.body.contains("log_head"), "{}", refused.body);
-    assert_eq!(import(&second, &whole).status, 201);
+    assert!(refused.status == 400 && refused.body.contains(&named), "{}", refused.body);
+    // An earlier version wrote no links: the head alone proves the records.
+    let links = regex::Regex::new(r#","link":"[0-9a-f]{64}""#).expect("a pattern");
+    let (older, older_changed) = (links.replace_all(&whole, ""), links.replace_all(&changed, ""));
+    assert_ne!(older, whole.as_str());
+    assert_eq!(run(&first, &["verify", text(&file(&first, "older.jsonl", &older))]).code, 0);
+    let ran = run(&first, &["verify", text(&file(&first, "older.jsonl", &older_changed))]);
+    assert!(ran.code == 1 && ran.out.contains("does not have the head"), "{} {}", ran.out, ran.err);
+    let refused = import(&second, &older_changed);
+    assert!(refused.status == 400 && refused.body.contains("the head"), "{}", refused.body);
+    assert_eq!(import(&second, &older).status, 201);
+    assert_eq!(import(&second, &whole).json()["outcome"], "unchanged");
+    assert_eq!(export(&second, &job).lines().nth(1), whole.lines().nth(1), "the links are the same here");
     let imported = second.get(&format!("/v1/jobs/{job}")).json();
     assert_eq!(imported["log_head"], json!(head), "the chain is the same here");
     let verified = run(&second, &["verify", &job, "--head", &head]);

@@ -4,15 +4,14 @@
 use super::clock::ReplayClock;
 use super::recording::{Interruption, RunRecording};
 use crate::domain::event::{EngineMark, Event, Record, StatusPhase};
-use crate::domain::run::LogRecord;
+use crate::domain::log_chain::{LogRecord, RecordPlace};
 use crate::ports::{CancelReason, CancelToken};
 use std::sync::Arc;
 
 /// Where a replay leaves the recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Difference {
-    /// Number of the record: event and mark.
-    pub(super) place: (u64, u32),
+    pub(super) place: RecordPlace,
     /// The recorded text; `None` if the recording ends before.
     pub(super) recorded: Option<String>,
     /// The text of the replay; `None` if it has none here.
@@ -34,7 +33,7 @@ pub(super) struct ReplayLog {
     timeout_ms: u64,
     pub(super) lines: Vec<LogRecord>,
     pub(super) records: Vec<Record>,
-    place: (u64, u32),
+    place: RecordPlace,
     /// The step that the newest delta belongs to, and the number of its first.
     step: Option<(u32, u64)>,
     /// Started runs, and those that failed.
@@ -61,7 +60,7 @@ impl ReplayLog {
             timeout_ms: timeout_s.saturating_mul(1_000),
             lines: Vec::new(),
             records: Vec::new(),
-            place: (0, 0),
+            place: RecordPlace::BEFORE_FIRST,
             step: None,
             attempt: 0,
             failed_runs: 0,
@@ -142,8 +141,10 @@ impl ReplayLog {
         let record = self.with_recorded_times(self.with_recorded_wait(self.placed(record)));
         let Ok(body) = serde_json::to_string(&record) else { return false };
         let place = self.next_place(&record);
-        let line = LogRecord { seq: place.0, sub: place.1, body };
-        if self.is_checked() && self.recording.lines.get(self.len()) != Some(&line) {
+        let line = LogRecord { place, body, link: None };
+        let is_recorded =
+            self.recording.lines.get(self.len()).is_some_and(|recorded| recorded.is_same(&line));
+        if self.is_checked() && !is_recorded {
             self.differ(Some(line));
             return false;
         }
@@ -173,7 +174,7 @@ impl ReplayLog {
     /// Notes that the replay does something else here, and stops it.
     pub(super) fn differ(&mut self, replayed: Option<LogRecord>) {
         let recorded = self.recording.lines.get(self.len());
-        let place = recorded.or(replayed.as_ref()).map_or(self.place, |line| (line.seq, line.sub));
+        let place = recorded.or(replayed.as_ref()).map_or(self.place, |line| line.place);
         let (recorded, replayed) = (recorded.map(|line| line.body.clone()), replayed.map(|line| line.body));
         self.difference.get_or_insert(Difference { place, recorded, replayed });
         if let Some(running) = &self.running {
@@ -187,7 +188,7 @@ impl ReplayLog {
             Record::Event(Event::Delta { index, kind, offset, text, .. }) => {
                 let first_seq = match self.step {
                     Some((step, first)) if step == index && offset > 0 => first,
-                    _ => self.place.0.saturating_add(1),
+                    _ => self.place.seq.saturating_add(1),
                 };
                 Event::Delta { index, kind, offset, first_seq, text }.into()
             }
@@ -220,10 +221,10 @@ impl ReplayLog {
         }
     }
 
-    fn next_place(&self, record: &Record) -> (u64, u32) {
+    fn next_place(&self, record: &Record) -> RecordPlace {
         match record {
-            Record::Event(_) => (self.place.0.saturating_add(1), 0),
-            Record::Mark(_) => (self.place.0, self.place.1.saturating_add(1)),
+            Record::Event(_) => self.place.next_event(),
+            Record::Mark(_) => self.place.next_mark(),
         }
     }
 
@@ -237,7 +238,7 @@ impl ReplayLog {
     }
 
     fn add(&mut self, line: LogRecord, record: Record) {
-        self.place = (line.seq, line.sub);
+        self.place = line.place;
         match &record {
             Record::Event(Event::Delta { index, first_seq, .. }) => self.step = Some((*index, *first_seq)),
             Record::Event(Event::Status { status, attempt, .. }) => {

@@ -20,6 +20,7 @@ use crate::app::system::SystemEntropy;
 use crate::app::{engine_limits, local_tools, open_store, provide_data_dir};
 use crate::config::Config;
 use crate::domain::id::JobId;
+use crate::domain::log_chain::LogRecord;
 use crate::domain::run_file::RunFile;
 use crate::llm::Router;
 use crate::ports::{Clock, Entropy, Model, NodeStore, Toolbox};
@@ -99,7 +100,7 @@ pub(crate) fn replay(
     let state = &file.run.run.state;
     let took_ms = state.started_at_ms.map(|began_ms| state.finished_at_ms.saturating_sub(began_ms));
     let records: Result<Vec<_>, _> =
-        file.run.records.iter().map(crate::domain::run::LogRecord::parse).collect();
+        file.run.records.iter().map(LogRecord::parse).collect();
     let recorded = RunFigures::of(&records.map_err(failed)?, &model, &file.run.run.output, took_ms);
     if args.asks_model() || args.tools != ToolMode::Record {
         let (replayed, model) = vary(sources, clock, args, file, terminal)?;
@@ -120,7 +121,7 @@ pub(crate) fn replay(
     if args.json {
         let mut text = Comparison::of(job, recorded, &model, &replayed).to_json();
         let shown = difference.as_ref().map(|difference| {
-            json!({"seq": difference.place.0, "sub": difference.place.1, "recorded": difference.recorded,
+            json!({"seq": difference.place.seq, "sub": difference.place.sub, "recorded": difference.recorded,
                 "replayed": difference.replayed})
         });
         if let Some(fields) = text.as_object_mut() {

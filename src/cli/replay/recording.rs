@@ -3,7 +3,8 @@
 
 use crate::domain::canonical::canonical;
 use crate::domain::event::{EngineMark, Event, FailureCode, Record, StatusPhase};
-use crate::domain::run::{ImportedRun, LogRecord, LogStage};
+use crate::domain::log_chain::{LogRecord, RecordPlace};
+use crate::domain::run::{ImportedRun, LogStage};
 use crate::domain::tool::ToolCall;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -20,8 +21,8 @@ pub(super) enum RecordingError {
     #[error("retention has shortened the log of {0}")]
     Shortened(String),
     /// A record cannot be read.
-    #[error("record {seq}.{sub} cannot be read: {error}")]
-    Unreadable { seq: u64, sub: u32, error: String },
+    #[error("{place} cannot be read: {error}")]
+    Unreadable { place: RecordPlace, error: String },
     /// The step does not exist.
     #[error("the run has {0} model calls, so there is no step {1}")]
     NoStep(u32, u32),
@@ -55,8 +56,7 @@ impl RunRecording {
         }
         let parse = |line: &LogRecord| {
             let unreadable = |error: serde_json::Error| RecordingError::Unreadable {
-                seq: line.seq,
-                sub: line.sub,
+                place: line.place,
                 error: error.to_string(),
             };
             line.parse().map_err(unreadable)

@@ -182,7 +182,6 @@ pub(super) fn describe(difference: &Difference) -> String {
         Some(text) => act(text),
         None => "nothing".to_owned(),
     };
-    let (seq, sub) = difference.place;
     let (recorded, replayed) = (short(&difference.recorded), short(&difference.replayed));
-    format!("record {seq}.{sub} differs\nrecorded: {recorded}\nreplayed: {replayed}")
+    format!("{} differs\nrecorded: {recorded}\nreplayed: {replayed}", difference.place)
 }

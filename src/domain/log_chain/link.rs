@@ -16,6 +16,9 @@ pub struct RecordPlace {
 }
 
 impl RecordPlace {
+    /// Before the first place of a log.
+    pub const BEFORE_FIRST: Self = Self { seq: 0, sub: 0 };
+
     /// The first place of a log.
     pub const FIRST: Self = Self { seq: 1, sub: 0 };
 
@@ -29,11 +32,15 @@ impl RecordPlace {
         next == self.next_mark() || next == self.next_event()
     }
 
-    pub(super) fn next_event(self) -> Self {
+    /// The place of the next event.
+    #[must_use]
+    pub fn next_event(self) -> Self {
         Self { seq: self.seq.saturating_add(1), sub: 0 }
     }
 
-    pub(super) fn next_mark(self) -> Self {
+    /// The place of the next mark.
+    #[must_use]
+    pub fn next_mark(self) -> Self {
         Self { sub: self.sub.saturating_add(1), ..self }
     }
 }

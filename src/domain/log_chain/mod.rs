@@ -6,6 +6,7 @@ mod checkpoint;
 mod fold_note;
 mod key;
 mod link;
+mod record;
 mod run_log;
 mod verify;
 
@@ -13,8 +14,9 @@ pub use checkpoint::{CheckpointFault, CheckpointJobs, LogCheckpoint, StoredCheck
 pub use fold_note::{FoldKind, FoldNote, FoldedLog};
 pub use key::{LogPublicKey, LogSignature, LogSigningKey};
 pub use link::{ChainLink, RecordPlace};
+pub use record::LogRecord;
 pub use run_log::{RUN_KIND, RunLogError, RunLogReader, split_record};
-pub use verify::{ChainFault, ChainRecord, ChainVerdict, LogChain};
+pub use verify::{ChainFault, ChainVerdict, LogChain};
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,8 @@
 use super::super::id::JobId;
 use super::fold_note::FoldNote;
 use super::link::{ChainLink, RecordPlace};
-use super::verify::{ChainRecord, LogChain};
+use super::record::LogRecord;
+use super::verify::LogChain;
 use serde::Deserialize;
 
 /// `kind` of the first line.
@@ -73,7 +74,7 @@ impl RunLogReader {
                 self.link.unwrap_or_else(|| ChainLink::start(log.job)).after(place, body.as_bytes());
             self.link = Some(computed);
             // A file may leave the links out: then only its head proves the records.
-            log.records.push(ChainRecord {
+            log.records.push(LogRecord {
                 place,
                 body: body.to_owned(),
                 link: Some(link.unwrap_or(computed)),

@@ -23,7 +23,7 @@ fn log(events: &[(String, u8)]) -> LogChain {
     let mut link = ChainLink::start(JOB);
     let linked = places.into_iter().map(|(place, body)| {
         link = link.after(place, body.as_bytes());
-        ChainRecord { place, body, link: Some(link) }
+        LogRecord { place, body, link: Some(link) }
     });
     let records = linked.collect();
     LogChain { job: JOB, is_ended: true, head: Some(link), fold: None, records }
@@ -41,8 +41,10 @@ fn folded(log: &LogChain, removed: &[Index]) -> LogChain {
     let left = log.records[..before_end].iter().enumerate().filter(|(at, _)| !removed.contains(at));
     let left: Vec<_> = left.map(|(at, found)| (found.place, format!("{}{at}", found.body))).collect();
     let fold = log.fold(FoldKind::Deltas, &left, 5, Some(&key().public_key())).unwrap().unwrap();
-    let record = |((place, body), (_, link)): ((RecordPlace, String), &(RecordPlace, ChainLink))| {
-        ChainRecord { place, body, link: Some(*link) }
+    let record = |((place, body), (_, link)): ((RecordPlace, String), &(RecordPlace, ChainLink))| LogRecord {
+        place,
+        body,
+        link: Some(*link),
     };
     let mut records: Vec<_> = left.into_iter().zip(&fold.links).map(record).collect();
     records.push(log.records[before_end].clone());

@@ -4,17 +4,7 @@ use super::super::id::JobId;
 use super::fold_note::{FoldKind, FoldNote, FoldedLog};
 use super::key::LogPublicKey;
 use super::link::{ChainLink, RecordPlace};
-
-/// A record as it is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChainRecord {
-    /// Where it stands.
-    pub place: RecordPlace,
-    /// Its JSON, byte for byte.
-    pub body: String,
-    /// Its link; records of earlier versions have none.
-    pub link: Option<ChainLink>,
-}
+use super::record::LogRecord;
 
 /// The log of a job as it is stored, and what the job says about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +18,7 @@ pub struct LogChain {
     /// What retention has folded.
     pub fold: Option<FoldNote>,
     /// The records, in order of their places.
-    pub records: Vec<ChainRecord>,
+    pub records: Vec<LogRecord>,
 }
 
 /// What a log without a fault is.
@@ -187,7 +177,7 @@ impl LogChain {
     }
 
     /// Walks along the records, and over the fold.
-    fn walk<'l>(&'l self, records: &'l [ChainRecord]) -> Result<ChainWalk<'l>, ChainFault> {
+    fn walk<'l>(&'l self, records: &'l [LogRecord]) -> Result<ChainWalk<'l>, ChainFault> {
         let folded = self.fold.map_or(0, |note| records.partition_point(|record| record.place <= note.to));
         let (left, whole) = records.split_at_checked(folded).unwrap_or((records, &[]));
         let mut walk = ChainWalk { log: self, place: None, link: ChainLink::start(self.job) };
@@ -228,7 +218,7 @@ impl ChainWalk<'_> {
     }
 
     /// Takes the next record, if it has its link.
-    fn take(&mut self, record: &ChainRecord) -> Result<(), ChainFault> {
+    fn take(&mut self, record: &LogRecord) -> Result<(), ChainFault> {
         let link = self.link.after(record.place, record.body.as_bytes());
         if record.link != Some(link) {
             return Err(self.fault(record));
@@ -237,7 +227,7 @@ impl ChainWalk<'_> {
         Ok(())
     }
 
-    fn fault(&self, record: &ChainRecord) -> ChainFault {
+    fn fault(&self, record: &LogRecord) -> ChainFault {
         let place = record.place;
         if let Some(found) = self.elsewhere(place, record.link) {
             return ChainFault::Moved { place, found };
@@ -252,7 +242,7 @@ impl ChainWalk<'_> {
     /// Where the record of this place stands, if not there. It may have its link with it, or have left it.
     fn elsewhere(&self, place: RecordPlace, left_link: Option<ChainLink>) -> Option<RecordPlace> {
         let others = self.log.records.iter().filter(|record| record.place != place);
-        let is_it = |record: &&ChainRecord| {
+        let is_it = |record: &&LogRecord| {
             let link = Some(self.link.after(place, record.body.as_bytes()));
             link == record.link || link == left_link
         };

@@ -6,9 +6,9 @@ mod parse;
 use super::event::Event;
 use super::image::Image;
 use super::job::{History, JobSpec};
-use super::log_chain::RUN_KIND;
+use super::log_chain::{LogRecord, RUN_KIND, RecordPlace};
 use super::message::Message;
-use super::run::{EndedRun, LogRecord, RunState};
+use super::run::{EndedRun, RunState};
 use super::stored_file::ContentDigest;
 use super::usage::UsageByModel;
 use base64::Engine;
@@ -79,8 +79,9 @@ pub fn header_line(run: &EndedRun, history: History) -> Result<String, serde_jso
 }
 
 /// The line of a record, with its line break. The body stays as it is stored.
-pub fn record_line(record: &LogRecord) -> String {
-    format!("{{\"seq\":{},\"sub\":{},\"body\":{}}}\n", record.seq, record.sub, record.body)
+pub fn record_line(LogRecord { place: RecordPlace { seq, sub }, body, link }: &LogRecord) -> String {
+    let link = link.map(|link| format!(",\"link\":\"{link}\"")).unwrap_or_default();
+    format!("{{\"seq\":{seq},\"sub\":{sub}{link},\"body\":{body}}}\n")
 }
 
 /// The line of a file, with its line break; without `data`, the content is lost.

@@ -5,9 +5,9 @@ use super::{END_KIND, EndLine, FileLine, HeaderLine, RUN_VERSION, is_end_of, nam
 use crate::domain::event::{Event, Record};
 use crate::domain::image::ImageType;
 use crate::domain::job::History;
-use crate::domain::log_chain::{RUN_KIND, RecordPlace, split_record};
+use crate::domain::log_chain::{LogRecord, RUN_KIND, RecordPlace, split_record};
 use crate::domain::message::Message;
-use crate::domain::run::{EndedRun, ImportedRun, LogRecord};
+use crate::domain::run::{EndedRun, ImportedRun};
 use crate::domain::stored_file::ContentDigest;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -132,21 +132,21 @@ impl RunFileReader {
             return Err("a record of the log stands behind the files".to_owned());
         }
         let record = log_record(text).ok_or("it is no record {\"seq\":N,\"sub\":M,\"body\":{…}}")?;
-        let LogRecord { seq, sub, .. } = record;
+        let RecordPlace { seq, sub } = record.place;
         if seq > SEQ_MAX || sub > SUB_MAX {
             return Err(format!("{seq}.{sub} is no number of a record"));
         }
         let is_whole = self.header.as_ref().is_some_and(|run| run.state.has_whole_log());
-        let before = self.records.last().map_or((0, 0), |last| (last.seq, last.sub));
-        if (seq, sub) <= before {
-            return Err(format!("record {seq}.{sub} stands behind {}.{}", before.0, before.1));
+        let before = self.records.last().map_or(RecordPlace::BEFORE_FIRST, |last| last.place);
+        if record.place <= before {
+            return Err(format!("record {seq}.{sub} stands behind {}.{}", before.seq, before.sub));
         }
         let is_next = match sub {
-            0 => seq == before.0.saturating_add(1),
-            _ => seq == before.0 && sub == before.1.saturating_add(1),
+            0 => seq == before.seq.saturating_add(1),
+            _ => seq == before.seq && sub == before.sub.saturating_add(1),
         };
         if is_whole && !is_next {
-            return Err(format!("record {seq}.{sub} follows {}.{}: one is missing", before.0, before.1));
+            return Err(format!("record {seq}.{sub} follows {}.{}: one is missing", before.seq, before.sub));
         }
         let parsed = record.parse().map_err(|error| format!("record {seq}.{sub} cannot be read: {error}"))?;
         if !self.continues_step(seq, &parsed) {
@@ -212,7 +212,7 @@ impl RunFileReader {
         }
         let mut run = self.header.take().ok_or("there is no header")?;
         self.is_over = true;
-        let last_seq = self.records.last().map_or(0, |last| last.seq);
+        let last_seq = self.records.last().map_or(0, |last| last.place.seq);
         let end = self.last.take().filter(|event| is_end_of(event, &run.state));
         let end = end.filter(|_| last_seq == run.state.last_event_id);
         let end = end.ok_or("the log does not end with the event that the job's status stands for")?;
@@ -262,10 +262,10 @@ fn read_header(text: &str) -> Result<(EndedRun, History), String> {
     Ok((EndedRun { state, spec, hides_input, output, usage }, history))
 }
 
-/// The record of a line. Imports compute its link; a line that has one is none of an export.
+/// The record of a line. Exports of earlier versions have no links.
 fn log_record(text: &str) -> Option<LogRecord> {
-    let (RecordPlace { seq, sub }, None, body) = split_record(text)? else { return None };
-    Some(LogRecord { seq, sub, body: body.to_owned() })
+    let (place, link, body) = split_record(text)?;
+    Some(LogRecord { place, body: body.to_owned(), link })
 }
 
 #[cfg(test)]
@@ -322,7 +322,8 @@ mod tests {
         let mut text = header_line(&run, History::default()).expect("JSON");
         for ((seq, sub), record) in records {
             let body = serde_json::to_string(record).expect("JSON");
-            text.push_str(&record_line(&LogRecord { seq: *seq, sub: *sub, body }));
+            let place = RecordPlace { seq: *seq, sub: *sub };
+            text.push_str(&record_line(&LogRecord { place, body, link: None }));
         }
         text + &end_line(records.len() as u64, 0).expect("JSON")
     }

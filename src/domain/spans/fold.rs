@@ -9,8 +9,8 @@ use crate::domain::call_times::CallTimes;
 use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StatusPhase, StepKind};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::JobStatus;
-use crate::domain::log_chain::RecordPlace;
-use crate::domain::run::{EndedRun, LogRecord, LogStage};
+use crate::domain::log_chain::{LogRecord, RecordPlace};
+use crate::domain::run::{EndedRun, LogStage};
 use crate::domain::tool::ToolCall;
 use crate::domain::trace_ids::{SpanId, TraceId};
 use crate::domain::usage::Usage;
@@ -77,7 +77,7 @@ impl<'a> SpanFold<'a> {
 
     /// Takes the next record. Fails if it cannot be read; the next one may follow all the same.
     pub fn push(&mut self, record: &LogRecord) -> Result<(), serde_json::Error> {
-        let place = RecordPlace { seq: record.seq, sub: record.sub };
+        let place = record.place;
         match record.parse()? {
             Record::Event(event) => self.push_event(place, event),
             Record::Mark(mark) => self.push_mark(place, &mark),

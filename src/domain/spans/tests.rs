@@ -5,8 +5,9 @@ use crate::domain::call_times::CallTimes;
 use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StatusPhase, StepKind};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{JobOrigin, JobSpec, JobStatus};
+use crate::domain::log_chain::{LogRecord, RecordPlace};
 use crate::domain::message::Message;
-use crate::domain::run::{EndedRun, LogRecord, LogStage, RunState};
+use crate::domain::run::{EndedRun, LogStage, RunState};
 use crate::domain::tool::ToolCall;
 use crate::domain::trace_ids::{SpanId, TraceId, TraceParent};
 use crate::domain::usage::{Usage, UsageByModel};
@@ -44,15 +45,15 @@ fn run(change: impl FnOnce(&mut EndedRun)) -> EndedRun {
 }
 
 fn placed(records: &[Record]) -> Vec<LogRecord> {
-    let (mut seq, mut sub) = (0, 0);
-    let place = |record: &Record| {
-        (seq, sub) = match record {
-            Record::Event(_) => (seq + 1, 0),
-            Record::Mark(_) => (seq, sub + 1),
+    let mut place = RecordPlace::BEFORE_FIRST;
+    let placed = |record: &Record| {
+        place = match record {
+            Record::Event(_) => place.next_event(),
+            Record::Mark(_) => place.next_mark(),
         };
-        LogRecord { seq, sub, body: serde_json::to_string(record).expect("serialises") }
+        LogRecord { place, body: serde_json::to_string(record).expect("serialises"), link: None }
     };
-    records.iter().map(place).collect()
+    records.iter().map(placed).collect()
 }
 
 fn spans_with(run: &EndedRun, records: &[Record], options: &SpanOptions) -> Vec<TraceSpan> {

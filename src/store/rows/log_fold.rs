@@ -1,18 +1,17 @@
 //! What retention does to the log of an ended job, and the note that lets its chain go on. Pure.
 
-use crate::domain::event::{EngineMark, Event, Record};
+use crate::domain::event::{Event, Record};
 use crate::domain::id::JobId;
 use crate::domain::log_chain::{
-    ChainLink, ChainRecord, FoldKind, FoldNote, LogChain, LogSigningKey, RecordPlace,
+    ChainLink, FoldKind, FoldNote, LogChain, LogRecord, LogSigningKey, RecordPlace,
 };
 use crate::ports::StoreError;
 use crate::store::rows::fold::{FoldPlan, plan};
 use crate::store::rows::job::JobRow;
-use serde::de::DeserializeOwned;
 use std::collections::{HashMap, HashSet};
 
 /// A job with its records, or why they cannot be read.
-pub(crate) type ReadLog = Result<(JobRow, Vec<ChainRecord>), String>;
+pub(crate) type ReadLog = Result<(JobRow, Vec<LogRecord>), String>;
 
 /// Gets the log of each job.
 pub(crate) type EachLog<'e> = dyn FnMut(JobId, ReadLog) + 'e;
@@ -22,7 +21,7 @@ pub(crate) type EachLog<'e> = dyn FnMut(JobId, ReadLog) + 'e;
 pub(crate) struct LogChanges {
     pub(crate) remove: Vec<RecordPlace>,
     /// Records with another text, or with another link.
-    pub(crate) write: Vec<ChainRecord>,
+    pub(crate) write: Vec<LogRecord>,
     /// The note for the row; `None`: it stays as it is.
     pub(crate) note: Option<FoldNote>,
 }
@@ -30,14 +29,14 @@ pub(crate) struct LogChanges {
 /// The newest records of an ended job's log.
 pub(crate) struct LogEnd {
     /// The terminal event.
-    pub(crate) terminal: ChainRecord,
+    pub(crate) terminal: LogRecord,
     /// The record before it, if there is one, and its link.
     pub(crate) before: Option<(RecordPlace, Option<ChainLink>)>,
 }
 
 impl JobRow {
     /// The log of the job with these records.
-    pub(crate) fn log_chain(&self, records: Vec<ChainRecord>) -> LogChain {
+    pub(crate) fn log_chain(&self, records: Vec<LogRecord>) -> LogChain {
         let (job, is_ended) = (self.id(), self.job.status.is_terminal());
         LogChain { job, is_ended, head: self.job.log_head, fold: self.fold, records }
     }
@@ -66,14 +65,13 @@ pub(crate) fn join_deltas(
     let public_key = key.map(LogSigningKey::public_key);
     let folded = log.fold(FoldKind::Deltas, &left, now_ms, public_key.as_ref());
     let Some(folded) = folded.map_err(|fault| StoreError::Corrupt(format!("its log: {fault}")))? else {
-        let write = joined.into_iter().map(|(place, body)| ChainRecord { place, body, link: None });
+        let write = joined.into_iter().map(|(place, body)| LogRecord { place, body, link: None });
         return Ok(LogChanges { remove, write: write.collect(), note: None });
     };
     let links: HashMap<RecordPlace, ChainLink> = folded.links.into_iter().collect();
-    let old: HashMap<RecordPlace, &ChainRecord> =
-        before_end.iter().map(|found| (found.place, found)).collect();
+    let old: HashMap<RecordPlace, &LogRecord> = before_end.iter().map(|found| (found.place, found)).collect();
     let write =
-        left.into_iter().map(|(place, body)| ChainRecord { place, body, link: links.get(&place).copied() });
+        left.into_iter().map(|(place, body)| LogRecord { place, body, link: links.get(&place).copied() });
     let write = write.filter(|new| old.get(&new.place).is_none_or(|old| *old != new));
     Ok(LogChanges { remove, write: write.collect(), note: Some(signed(folded.note, key)) })
 }
@@ -106,14 +104,8 @@ fn signed(note: FoldNote, key: Option<&LogSigningKey>) -> FoldNote {
     }
 }
 
-fn read(found: &ChainRecord) -> Result<Record, StoreError> {
-    fn parsed<T: DeserializeOwned>(body: &str) -> Result<T, StoreError> {
-        serde_json::from_str(body).map_err(|error| StoreError::Corrupt(error.to_string()))
-    }
-    match found.place.sub {
-        0 => parsed::<Event>(&found.body).map(Record::Event),
-        _ => parsed::<EngineMark>(&found.body).map(Record::Mark),
-    }
+fn read(found: &LogRecord) -> Result<Record, StoreError> {
+    found.parse().map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 
 fn json(event: &Event) -> Result<String, StoreError> {

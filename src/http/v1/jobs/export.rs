@@ -3,6 +3,7 @@
 
 use crate::domain::id::{JobId, UserId};
 use crate::domain::image::Image;
+use crate::domain::log_chain::RecordPlace;
 use crate::domain::run::{EndedRun, RunState};
 use crate::domain::run_file::{end_line, file_line, header_line, named_files, record_line};
 use crate::http::blocking::blocking;
@@ -12,7 +13,7 @@ use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
 use crate::http::response::stream_body::{BodyError, StreamBody};
 use crate::http::response::{self, HandlerResult, X_JOB_ID};
-use crate::ports::{RecordPosition, StoreError};
+use crate::ports::StoreError;
 use bytes::Bytes;
 use futures_util::stream::try_unfold;
 use hyper::StatusCode;
@@ -49,7 +50,7 @@ struct RunExport {
     state: RunState,
     part: ExportPart,
     /// The last record that was sent.
-    place: RecordPosition,
+    place: RecordPlace,
     records: u64,
     images: Vec<Image>,
     /// How many of them were sent.
@@ -69,7 +70,7 @@ impl RunExport {
         let EndedRun { state, spec, hides_input, .. } = run;
         let images = if hides_input { Vec::new() } else { named_files(&spec).into_iter().cloned().collect() };
         let part = ExportPart::Header(header);
-        Ok(Self { app, user, state, part, place: (0, 0), records: 0, images, files: 0 })
+        Ok(Self { app, user, state, part, place: RecordPlace::BEFORE_FIRST, records: 0, images, files: 0 })
     }
 
     async fn next(mut self: Box<Self>) -> Result<Option<(Bytes, Box<Self>)>, BodyError> {
@@ -93,7 +94,7 @@ impl RunExport {
                     self.part = ExportPart::Files;
                     return self.read_file();
                 };
-                self.place = (last.seq, last.sub);
+                self.place = last.place;
                 self.records = self.records.saturating_add(page.len() as u64);
                 Ok(Some(page.iter().map(record_line).collect()))
             }

@@ -82,10 +82,8 @@ fn parse(bytes: &[u8]) -> Result<RunFile, ApiError> {
         file = read.or(file);
     }
     let file = file.ok_or_else(|| ApiError::malformed(reader.cut_off().to_string()))?;
-    if file.run.contradicts_head() {
-        return Err(ApiError::malformed(
-            "the records are not those that 'log_head' of the run proves: the file was changed",
-        ));
+    if let Some(fault) = &file.run.fault {
+        return Err(ApiError::malformed(format!("the file was changed: {fault}")));
     }
     Ok(file)
 }

@@ -2,7 +2,7 @@
 
 use crate::domain::id::{JobId, UserId};
 use crate::domain::log_chain::{
-    ChainRecord, LogChain, LogCheckpoint, LogPublicKey, LogSigningKey, RecordPlace, StoredCheckpoint,
+    LogChain, LogCheckpoint, LogPublicKey, LogRecord, LogSigningKey, RecordPlace, StoredCheckpoint,
 };
 use crate::ports::{LogChains, StoreError, Ticket};
 use crate::store::postgres::jobs::row::{ROW, read_link, read_row};
@@ -16,11 +16,11 @@ use tokio_postgres::Row;
 pub(crate) const RECORD: &str = "seq, sub, body::text, link";
 
 /// The record in the columns [`RECORD`], which begin at this one.
-pub(crate) fn read_record(row: &Row, first: usize) -> Result<ChainRecord, StoreError> {
+pub(crate) fn read_record(row: &Row, first: usize) -> Result<LogRecord, StoreError> {
     let at = |offset: usize| first.saturating_add(offset);
     let sub = u32::try_from(row.column::<i32>(at(1))?).unwrap_or_default();
     let place = RecordPlace { seq: row.number(first)?, sub };
-    Ok(ChainRecord { place, body: row.column(at(2))?, link: read_link(row, at(3))? })
+    Ok(LogRecord { place, body: row.column(at(2))?, link: read_link(row, at(3))? })
 }
 
 impl LogChains for PostgresStore {

@@ -2,8 +2,10 @@
 
 use crate::domain::event::Record;
 use crate::domain::id::{JobId, UserId};
-use crate::domain::run::{EndedRun, ImportedRun, LogRecord, LogStage};
-use crate::ports::{ImportError, ImportOutcome, NewWork, RecordPosition, Runs, StoreError, Ticket};
+use crate::domain::log_chain::{LogRecord, RecordPlace};
+use crate::domain::run::{EndedRun, ImportedRun, LogStage};
+use crate::ports::{ImportError, ImportOutcome, NewWork, Runs, StoreError, Ticket};
+use crate::store::postgres::jobs::chain::read_record;
 use crate::store::postgres::jobs::insert::ROW_BYTES;
 use crate::store::postgres::jobs::row::{ROW, read_row};
 use crate::store::postgres::retention::jobs::{CUT, FOLDED, WHOLE};
@@ -22,7 +24,7 @@ impl Runs for PostgresStore {
     fn log_records(
         &self,
         job: JobId,
-        after: RecordPosition,
+        after: RecordPlace,
         max_bytes: usize,
     ) -> Result<Vec<LogRecord>, StoreError> {
         self.read(async |session: &SqlSession<'_>| log_records(session, job, after, max_bytes).await)
@@ -67,21 +69,17 @@ async fn ended_run(
 async fn log_records(
     session: &SqlSession<'_>,
     job: JobId,
-    (seq, sub): RecordPosition,
+    RecordPlace { seq, sub }: RecordPlace,
     max_bytes: usize,
 ) -> Result<Vec<LogRecord>, StoreError> {
-    let sql = "SELECT seq, sub, body FROM (SELECT seq, sub, body::text AS body, \
+    let sql = "SELECT seq, sub, body, link FROM (SELECT seq, sub, body::text AS body, link, \
                  sum(octet_length(body::text)) OVER w AS bytes, row_number() OVER w AS nth FROM records \
                  WHERE job = $1 AND (seq, sub) > ($2, $3) WINDOW w AS (ORDER BY seq, sub)) AS r \
                WHERE nth = 1 OR bytes <= $4 ORDER BY seq, sub";
     let place = (sql_number(seq), i32::try_from(sub).unwrap_or(i32::MAX));
     let params: Params<'_> = &[&job.to_string(), &place.0, &place.1, &sql_number(max_bytes)];
     let rows = session.rows(sql, params).await?;
-    let record = |row: &tokio_postgres::Row| {
-        let sub = u32::try_from(row.column::<i32>(1)?).unwrap_or_default();
-        Ok(LogRecord { seq: row.number(0)?, sub, body: row.column(2)? })
-    };
-    rows.iter().map(record).collect()
+    rows.iter().map(|row| read_record(row, 0)).collect()
 }
 
 impl Act<'_> {
@@ -96,7 +94,9 @@ impl Act<'_> {
             // The log may have records of this transaction.
             self.flush().await?;
             let is_same = row.is_same_run(user, &run.run.state)
-                && log_records(&self.session, job, (0, 0), usize::MAX).await? == run.records;
+                && run.has_records(
+                    &log_records(&self.session, job, RecordPlace::BEFORE_FIRST, usize::MAX).await?,
+                );
             if !is_same {
                 return Err(ImportError::Taken { job });
             }
@@ -159,18 +159,20 @@ impl Act<'_> {
     async fn insert_log(&mut self, user: UserId, run: &ImportedRun) -> Result<(), StoreError> {
         let (mut seqs, mut subs, mut bodies, mut handles) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut bytes = 0_usize;
+        let mut links = Vec::new();
         for record in &run.records {
-            let parsed = if record.sub == 0 { None } else { record.parse().ok() };
-            seqs.push(sql_number(record.seq));
-            subs.push(i32::try_from(record.sub).unwrap_or(i32::MAX));
+            let RecordPlace { seq, sub } = record.place;
+            let parsed = if sub == 0 { None } else { record.parse().ok() };
+            seqs.push(sql_number(seq));
+            subs.push(i32::try_from(sub).unwrap_or(i32::MAX));
             bodies.push(record.body.as_str());
+            links.push(record.link.map(|link| link.to_bytes().to_vec()));
             handles.push(parsed.as_ref().and_then(|mark: &Record| result_handle(mark)).map(str::to_owned));
             bytes = bytes.saturating_add(record.body.len());
         }
         let sql = "INSERT INTO records (job, seq, sub, body, handle, link) SELECT $1, s, b, t::json, h, l \
                    FROM unnest($2::bigint[], $3::integer[], $4::text[], $5::text[], $6::bytea[]) AS r(s, b, t, h, l)";
         let job = run.run.state.id.to_string();
-        let links: Vec<_> = run.links.iter().map(|link| link.map(|link| link.to_bytes().to_vec())).collect();
         self.session.send(sql, &[&job, &seqs, &subs, &bodies, &handles, &links]).await?;
         self.count_bytes(user, sql_number(bytes));
         Ok(())

@@ -2,7 +2,7 @@
 
 use crate::domain::event::Event;
 use crate::domain::id::UserId;
-use crate::domain::log_chain::{ChainRecord, FoldNote, RecordPlace};
+use crate::domain::log_chain::{FoldNote, LogRecord, RecordPlace};
 use crate::ports::StoreError;
 use crate::store::postgres::jobs::chain::{RECORD, read_record};
 use crate::store::postgres::jobs::row::{ROW, read_link, read_row};
@@ -153,7 +153,7 @@ impl Act<'_> {
         }
         let sql = format!("SELECT job, {RECORD} FROM records WHERE job = ANY($1) ORDER BY job, seq, sub");
         let rows = self.session.rows(&sql, &[&ids]).await?;
-        let mut records: HashMap<&str, Vec<ChainRecord>> = HashMap::new();
+        let mut records: HashMap<&str, Vec<LogRecord>> = HashMap::new();
         for row in &rows {
             records.entry(row.column(0)?).or_default().push(read_record(row, 1)?);
         }
@@ -202,7 +202,7 @@ impl Act<'_> {
         &mut self,
         log: &OldLog,
         row: &JobRow,
-        records: Vec<ChainRecord>,
+        records: Vec<LogRecord>,
         folded: &mut FoldedLogs,
     ) -> Result<(), StoreError> {
         let chain = row.log_chain(records);
@@ -221,7 +221,7 @@ impl Act<'_> {
             folded.removed.1.push(sql_number(place.seq));
             folded.removed.2.push(sub(*place));
         }
-        for ChainRecord { place, body, link } in write {
+        for LogRecord { place, body, link } in write {
             change = change.saturating_add(sql_number(body.len())).saturating_sub(bytes(&place));
             folded.written.0.push(log.id.clone());
             folded.written.1.push(sql_number(place.seq));

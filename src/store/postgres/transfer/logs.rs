@@ -1,7 +1,7 @@
 //! The logs of a database, byte for byte, and its checkpoints.
 
 use crate::domain::id::JobId;
-use crate::domain::log_chain::{ChainRecord, LogPublicKey, LogSigningKey, StoredCheckpoint};
+use crate::domain::log_chain::{LogPublicKey, LogRecord, LogSigningKey, StoredCheckpoint};
 use crate::ports::StoreError;
 use crate::store::postgres::jobs::chain::{RECORD, read_record};
 use crate::store::postgres::jobs::row::{ROW, read_row};
@@ -82,11 +82,11 @@ impl Snapshot<'_> {
     fn records_of(
         &self,
         jobs: &[Row],
-    ) -> Result<HashMap<String, Result<Vec<ChainRecord>, StoreError>>, DatabaseError> {
+    ) -> Result<HashMap<String, Result<Vec<LogRecord>, StoreError>>, DatabaseError> {
         let ids: Vec<String> = jobs.iter().map(|row| format!("'{}'", row.get::<_, &str>(6))).collect();
         let ids = ids.join(", ");
         let sql = format!("SELECT job, {RECORD} FROM records WHERE job IN ({ids}) ORDER BY job, seq, sub");
-        let mut records: HashMap<String, Result<Vec<ChainRecord>, StoreError>> = HashMap::new();
+        let mut records: HashMap<String, Result<Vec<LogRecord>, StoreError>> = HashMap::new();
         for row in self.query(&sql)? {
             let of_job = records.entry(row.column(0)?).or_insert_with(|| Ok(Vec::new()));
             match (read_record(&row, 1), of_job) {

@@ -1,7 +1,7 @@
 //! Reads the logs of jobs with their links, byte for byte.
 
 use crate::domain::id::JobId;
-use crate::domain::log_chain::{ChainRecord, RecordPlace};
+use crate::domain::log_chain::{LogRecord, RecordPlace};
 use crate::ports::StoreError;
 use crate::store::redb::codec::keys::jobs::{LogBytes, LogKey};
 use crate::store::redb::codec::lazy_table::RawBytes;
@@ -13,10 +13,28 @@ use crate::store::rows::log_fold::LogEnd;
 pub(crate) fn records(
     log: &impl ReadableTable<&'static LogBytes, RawBytes>,
     job: JobId,
-) -> Result<Vec<ChainRecord>, StoreError> {
-    let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
-    let entries = log.range::<&LogBytes>(&first..=&last)?;
-    entries.map(|entry| entry.and_then(|(key, bytes)| record(key.value(), bytes.value()))).collect()
+) -> Result<Vec<LogRecord>, StoreError> {
+    records_after(log, job, RecordPlace::BEFORE_FIRST, usize::MAX)
+}
+
+/// The records behind a place, in order: at least one if there is any, and then as many as fit.
+pub(crate) fn records_after(
+    log: &impl ReadableTable<&'static LogBytes, RawBytes>,
+    job: JobId,
+    RecordPlace { seq, sub }: RecordPlace,
+    max_bytes: usize,
+) -> Result<Vec<LogRecord>, StoreError> {
+    let first = LogKey { job, seq, sub: sub.saturating_add(1) }.encode();
+    let (mut records, mut bytes) = (Vec::new(), 0_usize);
+    for entry in log.range::<&LogBytes>(&first..=&LogKey::last(job).encode())? {
+        let (key, stored) = entry?;
+        bytes = bytes.saturating_add(stored.value().len());
+        if bytes > max_bytes && !records.is_empty() {
+            break;
+        }
+        records.push(record(key.value(), stored.value())?);
+    }
+    Ok(records)
 }
 
 /// The newest records of the log of an ended job.
@@ -35,8 +53,8 @@ pub(crate) fn end(
     Ok(LogEnd { terminal, before })
 }
 
-fn record(key: &LogBytes, bytes: &[u8]) -> Result<ChainRecord, StoreError> {
+fn record(key: &LogBytes, bytes: &[u8]) -> Result<LogRecord, StoreError> {
     let LogKey { seq, sub, .. } = LogKey::decode(key);
     let (body, link) = (values::decode_text(bytes)?, values::link(bytes));
-    Ok(ChainRecord { place: RecordPlace { seq, sub }, body, link })
+    Ok(LogRecord { place: RecordPlace { seq, sub }, body, link })
 }

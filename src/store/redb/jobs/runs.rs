@@ -1,14 +1,15 @@
 //! Ended jobs on their way to or from another server ([`Runs`]).
 
 use crate::domain::id::{JobId, UserId};
-use crate::domain::run::{EndedRun, ImportedRun, LogRecord, LogStage};
-use crate::ports::{ImportError, ImportOutcome, RecordPosition, Runs, StoreError, Ticket};
-use crate::store::redb::codec::keys::jobs::{EndedKey, JobOwnerKey, LogBytes, LogKey};
+use crate::domain::log_chain::{LogRecord, RecordPlace};
+use crate::domain::run::{EndedRun, ImportedRun, LogStage};
+use crate::ports::{ImportError, ImportOutcome, Runs, StoreError, Ticket};
+use crate::store::redb::codec::keys::jobs::{EndedKey, JobOwnerKey, LogKey};
 use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{ENDED, LOG, SPECS};
 use crate::store::redb::codec::values;
-use crate::store::redb::jobs::read;
+use crate::store::redb::jobs::{chain, read};
 use crate::store::redb::retention::sweep::{CUT, FOLDED, WHOLE};
 use crate::store::redb::store::RedbStore;
 use crate::store::redb::writer::transaction::Transaction;
@@ -23,10 +24,10 @@ impl Runs for RedbStore {
     fn log_records(
         &self,
         job: JobId,
-        after: RecordPosition,
+        after: RecordPlace,
         max_bytes: usize,
     ) -> Result<Vec<LogRecord>, StoreError> {
-        self.read(|reading| log_records(&LOG.read(reading)?, job, after, max_bytes))
+        self.read(|reading| chain::records_after(&LOG.read(reading)?, job, after, max_bytes))
     }
 
     fn import_run(&self, user: UserId, run: ImportedRun) -> Ticket<ImportOutcome, ImportError> {
@@ -61,27 +62,6 @@ fn ended_run(reading: &ReadTransaction, user: UserId, job: JobId) -> Result<Opti
     }))
 }
 
-/// Records behind a place, at least one if there is any.
-fn log_records(
-    log: &impl ReadableTable<&'static LogBytes, crate::store::redb::codec::lazy_table::RawBytes>,
-    job: JobId,
-    (seq, sub): RecordPosition,
-    max_bytes: usize,
-) -> Result<Vec<LogRecord>, StoreError> {
-    let first = LogKey { job, seq, sub: sub.saturating_add(1) }.encode();
-    let (mut records, mut bytes) = (Vec::new(), 0_usize);
-    for entry in log.range::<&LogBytes>(&first..=&LogKey::last(job).encode())? {
-        let (key, stored) = entry?;
-        bytes = bytes.saturating_add(stored.value().len());
-        if bytes > max_bytes && !records.is_empty() {
-            break;
-        }
-        let LogKey { seq, sub, .. } = LogKey::decode(key.value());
-        records.push(LogRecord { seq, sub, body: values::decode_text(stored.value())? });
-    }
-    Ok(records)
-}
-
 impl Transaction<'_> {
     /// Stores a run of another server, unless it is there.
     pub(crate) fn import_run(
@@ -92,7 +72,7 @@ impl Transaction<'_> {
         let (job, id) = (run.run.state.id, run.run.state.id.to_bytes());
         if let Some(row) = self.find_row(job)? {
             let is_same = row.is_same_run(user, &run.run.state)
-                && log_records(&self.tables.log, job, (0, 0), usize::MAX)? == run.records;
+                && run.has_records(&chain::records(&self.tables.log, job)?);
             if !is_same {
                 return Err(ImportError::Taken { job });
             }
@@ -125,7 +105,7 @@ impl Transaction<'_> {
         if !output.is_empty() {
             self.tables.outputs.insert(&id, values::encode_text(output).as_slice())?;
         }
-        for (LogRecord { seq, sub, body }, link) in run.records.iter().zip(&run.links) {
+        for LogRecord { place: RecordPlace { seq, sub }, body, link } in &run.records {
             let key = LogKey { job, seq: *seq, sub: *sub }.encode();
             self.tables.log.insert(&key, values::encode_record_text(body, *link).as_slice())?;
         }
