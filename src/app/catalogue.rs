@@ -1,5 +1,6 @@
 //! Digests of what jobs may use on this node, which other nodes compare with theirs.
 
+use crate::domain::hex::hex;
 use crate::ports::{CatalogueDigests, CatalogueSource, Model, Toolbox};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -37,5 +38,5 @@ fn digest(entries: &[String]) -> String {
         hash.update(entry);
         hash.update([0]);
     }
-    hash.finalize().iter().take(BYTES).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
+    hex(hash.finalize().get(..BYTES).unwrap_or_default())
 }

@@ -3,6 +3,7 @@
 
 use super::error::AppError;
 use crate::config::Config;
+use crate::domain::hex::{hex, hex_bytes};
 use crate::domain::log_chain::{LogPublicKey, LogSigningKey};
 use crate::domain::secret::Secret;
 use crate::ports::{Entropy, NodeStore};
@@ -149,13 +150,11 @@ impl NodeSecret for Vec<u8> {
     const SETTING: &'static str = SESSION_KEY;
 
     fn to_text(&self) -> String {
-        self.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+        hex(self)
     }
 
     fn from_text(text: &str) -> Option<Self> {
-        let digits = text.as_bytes().chunks(2);
-        let bytes = digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
-        bytes.collect::<Option<Self>>().filter(|key| key.len() == SESSION_KEY_BYTES)
+        hex_bytes::<SESSION_KEY_BYTES>(text).map(Self::from)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The version of a file: another one whenever its content is another one. HTTP shows it as `ETag`.
 
+use super::hex::hex;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 
@@ -29,7 +30,7 @@ impl FileVersion {
 
 impl fmt::Display for FileVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex(&self.0))
     }
 }
 

@@ -16,6 +16,7 @@ pub mod fair_share;
 pub mod file_version;
 pub mod handed_approvals;
 pub mod handle;
+pub mod hex;
 pub mod hosted_tool;
 pub mod id;
 pub mod idempotency;

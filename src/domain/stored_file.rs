@@ -1,5 +1,6 @@
 //! Files of `/v1/files`. The store has their rows; their contents are kept outside of it, by digest.
 
+use super::hex::{hex, hex_bytes};
 use super::id::{FileId, UserId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -24,7 +25,7 @@ impl ContentDigest {
 
 impl fmt::Display for ContentDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex(&self.0))
     }
 }
 
@@ -32,17 +33,7 @@ impl FromStr for ContentDigest {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = "must be 64 lower-case hexadecimal digits";
-        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        if text.len() != 64 || !text.bytes().all(is_digit) {
-            return Err(wrong);
-        }
-        let mut bytes = [0; 32];
-        for (byte, at) in bytes.iter_mut().zip((0_usize..64).step_by(2)) {
-            let digits = text.get(at..at.saturating_add(2)).ok_or(wrong)?;
-            *byte = u8::from_str_radix(digits, 16).map_err(|_| wrong)?;
-        }
-        Ok(Self(bytes))
+        hex_bytes(text).map(Self).ok_or("must be 64 lower-case hexadecimal digits")
     }
 }
 

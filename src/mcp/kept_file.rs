@@ -1,10 +1,10 @@
 //! A file of a tool's result: its bytes, and the path under which it is kept in the files of the job.
 
 use super::tool_names::directory_name;
+use crate::domain::hex::hex;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use sha2::{Digest, Sha256};
-use std::fmt::Write;
 
 /// Bytes of the hash in a file's name.
 const HASH_BYTES: usize = 8;
@@ -39,12 +39,7 @@ impl KeptFile {
         let data = data.trim();
         let decoded = STANDARD.decode(data).or_else(|_| STANDARD_NO_PAD.decode(data));
         let bytes = decoded.map_err(|_| "its data is no base64".to_owned())?;
-        let digest = <[u8; 32]>::from(Sha256::digest(&bytes));
-        let hash = digest.iter().take(HASH_BYTES).fold(String::new(), |mut hash, byte| {
-            // Writing to a text never fails.
-            write!(hash, "{byte:02x}").ok();
-            hash
-        });
+        let hash = hex(Sha256::digest(&bytes).get(..HASH_BYTES).unwrap_or_default());
         let mime = mime.split(';').next().unwrap_or_default().trim().to_lowercase();
         let ending = ENDINGS.iter().find(|(known, _)| *known == mime).map_or("bin", |(_, ending)| ending);
         Ok(Self { path: format!("mcp/{}/{hash}.{ending}", directory_name(server)), bytes })

@@ -3,6 +3,7 @@
 
 use super::input::BatchInput;
 use crate::cli::error::CliError;
+use crate::domain::hex::hex;
 use crate::store::AtomicFile;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -56,8 +57,7 @@ impl ResumeState {
         let source_path = source.path.as_ref().map_or(&b"-"[..], |path| path.as_os_str().as_bytes());
         let hasher = Sha256::new().chain_update(server).chain_update([0]).chain_update(source_path);
         let hash: [u8; 32] = hasher.chain_update([0]).chain_update(source.digest).finalize().into();
-        let name = hash.iter().fold(String::new(), |name, byte| format!("{name}{byte:02x}"));
-        folder.join(format!("{name}.json"))
+        folder.join(format!("{}.json", hex(&hash)))
     }
 
     /// Reads the state that an earlier run left.

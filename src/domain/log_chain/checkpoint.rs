@@ -1,10 +1,11 @@
 //! Signed checkpoints: the heads of all jobs that ended between two times, each chained to the one before. A
 //! job that is in a checkpoint cannot lose or change its head unnoticed.
 
+use super::super::hex::{hex, hex_bytes};
 use super::super::id::JobId;
 use super::super::stored_file::ContentDigest;
 use super::key::{LogPublicKey, LogSignature, LogSigningKey};
-use super::link::{ChainLink, hex, hex_bytes};
+use super::link::ChainLink;
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 

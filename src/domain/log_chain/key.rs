@@ -1,6 +1,6 @@
 //! The server's Ed25519 key, which signs notes about folded logs, and its public part.
 
-use super::link::{hex, hex_bytes};
+use super::super::hex::{hex, hex_bytes};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 use std::fmt;

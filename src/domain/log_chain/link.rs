@@ -1,5 +1,6 @@
 //! Links, and the places of records. The bytes that are hashed never change: stored chains depend on them.
 
+use super::super::hex::{hex, hex_bytes};
 use super::super::id::JobId;
 use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
@@ -143,30 +144,6 @@ impl schemars::JsonSchema for ChainLink {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({"type": "string", "pattern": "^[0-9a-f]{64}$"})
     }
-}
-
-/// Lower-case hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
-}
-
-/// The bytes of lower-case hexadecimal digits.
-pub(super) fn hex_bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte.wrapping_sub(b'0')),
-        b'a'..=b'f' => Some(byte.wrapping_sub(b'a').wrapping_add(10)),
-        _ => None,
-    };
-    let mut bytes = [0; N];
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    if pairs.len() != N || !rest.is_empty() {
-        return None;
-    }
-    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
-        *byte = (digit(*high)? << 4) | digit(*low)?;
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Tickets of streams: takes the ticket out of a query, so that no handler sees it, and remembers which
 //! streams a ticket opened, so that it can resume them.
 
+use crate::domain::hex::hex;
 use crate::ports::{RateWindow, RateWindows, SecretDigest};
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
@@ -26,8 +27,7 @@ impl TicketStream {
 
     /// Its window in the counts of all nodes.
     fn with_window<T>(self, act: impl FnOnce(&RateWindow<'_>) -> T) -> T {
-        let owner = self.0.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
-        act(&RateWindow { name: "ticket stream", owner: &owner, window_ms: RESUME_MS, limit: 1 })
+        act(&RateWindow { name: "ticket stream", owner: &hex(&self.0), window_ms: RESUME_MS, limit: 1 })
     }
 }
 

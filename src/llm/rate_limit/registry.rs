@@ -2,6 +2,7 @@
 //! limiter.
 
 use super::limiter::RateLimiter;
+use crate::domain::hex::hex;
 use crate::domain::limits::Limits;
 use crate::domain::secret::Secret;
 use crate::llm::options::RateOptions;
@@ -80,8 +81,7 @@ impl ProviderAccount {
 
     /// Names the account without its key.
     fn digest(&self) -> String {
-        let digest = Sha256::digest(format!("{} {} {}", self.scheme, self.place, self.key.reveal()));
-        digest.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
+        hex(&Sha256::digest(format!("{} {} {}", self.scheme, self.place, self.key.reveal())))
     }
 }
 

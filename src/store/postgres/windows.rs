@@ -1,5 +1,6 @@
 //! The port [`RateWindows`] in a table: all nodes count together.
 
+use crate::domain::hex::hex;
 use crate::ports::{CountedEvents, RateWindow, RateWindows, StoreError};
 use crate::store::postgres::session::{Columns, Params, SqlSession, sql_number};
 use crate::store::postgres::store::PostgresStore;
@@ -89,6 +90,5 @@ fn stored_owner(owner: &str) -> String {
     if owner.len() <= OWNER_BYTES && !owner.contains('\0') {
         return owner.to_owned();
     }
-    let digest = Sha256::digest(owner);
-    digest.iter().fold("sha256 ".to_owned(), |hex, byte| format!("{hex}{byte:02x}"))
+    format!("sha256 {}", hex(&Sha256::digest(owner)))
 }

@@ -2,12 +2,12 @@
 //! counted. A write transaction that meets one in an index moves it to the table `quarantine`, so that its
 //! bytes are preserved and the index works without it. A row of data stays: each read of it fails.
 
+use crate::domain::hex::hex;
 use crate::ports::StoreError;
 use crate::store::redb::codec::checksum;
 use crate::store::redb::codec::damage::DamageReport;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::ops::Bound;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl RowCheck {
         let row = MalformedRow { value: stored.to_vec(), is_replaced: false };
         rows.borrow_mut().insert(key.to_vec(), row);
         if self.is_new(key) {
-            tracing::error!(table = self.table, key = %Hex(key), "a stored row is damaged: it is set aside");
+            tracing::error!(table = self.table, key = %hex(key), "a stored row is damaged: it is set aside");
         }
         true
     }
@@ -84,7 +84,7 @@ impl RowCheck {
         if self.is_new(key) {
             tracing::error!(
                 table = self.table,
-                key = %Hex(key),
+                key = %hex(key),
                 "a stored row is damaged: run 'nanoclaw check' on the stopped server, or restore a backup"
             );
         }
@@ -94,7 +94,7 @@ impl RowCheck {
     pub(crate) fn misplaced(&self, key: &[u8]) -> String {
         let reason = format!("a page of the table '{}' is damaged: its rows are out of order", self.table);
         if self.damage.add(reason.clone()) {
-            tracing::error!(table = self.table, key = %Hex(key), reason);
+            tracing::error!(table = self.table, key = %hex(key), reason);
         }
         reason
     }
@@ -118,7 +118,7 @@ impl RowCheck {
     }
 
     fn is_new(&self, key: &[u8]) -> bool {
-        self.damage.add(format!("{} {}", self.table, Hex(key)))
+        self.damage.add(format!("{} {}", self.table, hex(key)))
     }
 
     /// The row has been replaced by a new one.
@@ -139,13 +139,4 @@ impl RowCheck {
 /// The key of a row in the table `quarantine`: the table that it was in, a zero byte, its key there.
 pub(crate) fn quarantine_key(table: &str, key: &[u8]) -> Vec<u8> {
     [table.as_bytes(), &[0], key].concat()
-}
-
-/// A key in logs and messages.
-pub(crate) struct Hex<'a>(pub(crate) &'a [u8]);
-
-impl fmt::Display for Hex<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
 }

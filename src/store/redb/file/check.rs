@@ -1,12 +1,12 @@
 //! Checks a whole store: redb's page checksums, each row's own checksum, and that each table has as many rows
 //! as it says. Changes nothing: what redb repairs on the way stays in memory.
 
+use crate::domain::hex::hex;
 use crate::domain::stored_file::{ContentDigest, StoredFile};
 use crate::ports::StoreError;
 use crate::store::redb::codec::checksum;
 use crate::store::redb::codec::damage::HiddenRow;
 use crate::store::redb::codec::keys::stored_files::HeldImageKey;
-use crate::store::redb::codec::malformed_rows::Hex;
 use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{self, FILES, JOB_IMAGES, NAMES, StoredLayout};
@@ -230,7 +230,7 @@ fn check_table(
             hidden.end_at(key, report);
             continue;
         }
-        report.add(format!("{name} {}", Hex(key)));
+        report.add(format!("{name} {}", hex(key)));
         hidden.add(key, Some(stored.value()).filter(|_| !is_intact), is_found, report);
     }
     match table.len()? {

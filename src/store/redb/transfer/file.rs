@@ -2,6 +2,7 @@
 //! its name from the caller once it is complete.
 
 use crate::domain::batch::BatchStatus;
+use crate::domain::hex::hex;
 use crate::domain::id::UserId;
 use crate::ports::StoreError;
 use crate::store::redb::codec::keys::conversations::{count_key, key_parts};
@@ -76,7 +77,7 @@ impl SourceFile {
             digest.update(value.value());
         }
         let digest: [u8; 32] = digest.finalize().into();
-        Ok(digest.iter().take(8).fold("file ".to_owned(), |text, byte| format!("{text}{byte:02x}")))
+        Ok(format!("file {}", hex(digest.get(..8).unwrap_or_default())))
     }
 
     /// How many damaged rows were set aside. They stay in the file.

@@ -8,8 +8,8 @@ mod files;
 mod jobs;
 pub(crate) mod logs;
 
+use crate::domain::hex::hex;
 use crate::ports::StoreError;
-use crate::store::redb::codec::malformed_rows::Hex;
 use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::{ReadableTable, TypedTable};
 use crate::store::redb::codec::table_codec::TableCodec;
@@ -103,7 +103,7 @@ fn scan<K: TableCodec, V: TableCodec>(
         let (key, value) = entry?;
         each(key.value(), value.value()).map_err(|error| {
             let key = key.value();
-            error_in(name, &Hex(K::encode(&key).as_ref()).to_string(), error)
+            error_in(name, &hex(K::encode(&key).as_ref()), error)
         })?;
     }
     Ok(())

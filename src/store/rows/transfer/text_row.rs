@@ -1,5 +1,6 @@
 //! A row as text, and the reader of its cells.
 
+use crate::domain::hex::{hex, hex_bytes};
 use crate::domain::id::{ConversationId, UserId};
 use crate::ports::StoreError;
 use crate::store::rows::transfer::documents::JsonDocument;
@@ -51,7 +52,7 @@ impl TextRow {
 
     /// Adds bytes.
     pub(crate) fn bytes(self, bytes: &[u8]) -> Self {
-        self.text(bytes.iter().fold("\\x".to_owned(), |hex, byte| format!("{hex}{byte:02x}")))
+        self.text(format!("\\x{}", hex(bytes)))
     }
 
     /// Adds bytes, or NULL.
@@ -181,14 +182,7 @@ impl<'r> TextCells<'r> {
 
 /// Bytes of this width.
 fn read_bytes<const N: usize>(text: &str) -> Result<[u8; N], StoreError> {
-    let digits = text.strip_prefix("\\x").filter(|digits| digits.is_ascii() && digits.len() == N * 2);
-    let digits = digits.ok_or_else(|| not_of_its_kind(text))?;
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().chunks(2)) {
-        let pair = std::str::from_utf8(pair).unwrap_or_default();
-        *byte = u8::from_str_radix(pair, 16).map_err(|_| not_of_its_kind(text))?;
-    }
-    Ok(bytes)
+    text.strip_prefix("\\x").and_then(hex_bytes).ok_or_else(|| not_of_its_kind(text))
 }
 
 fn not_of_its_kind(text: &str) -> StoreError {
