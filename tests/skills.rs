@@ -94,8 +94,8 @@ fn agents_see_the_skills_that_they_can_read() {
     let task = |tools: Value| json!({"tasks": [{"name": "a", "instruction": "greet", "tools": tools}]});
     let system_of_agent = |server: &TurnServer| {
         let requests = server.upstream.requests();
-        let texts = requests.iter().filter_map(|request| request["messages"][0]["content"].as_str());
-        texts.filter(|text| text.contains("You are the agent 'a'")).last().expect("an agent").to_owned()
+        let mut texts = requests.iter().filter_map(|request| request["messages"][0]["content"].as_str());
+        texts.rfind(|text| text.contains("You are the agent 'a'")).expect("an agent").to_owned()
     };
     server.run(&[&[("multi_agent", task(json!(["read_skill", "bash"])))]]);
     let text = system_of_agent(&server);

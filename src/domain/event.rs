@@ -422,6 +422,12 @@ pub enum EngineMark {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         times: Option<CallTimes>,
     },
+    /// What tools said in the prompt when the job began to run: the list of skills, the memory. All its
+    /// prompts have the same texts.
+    Instructions {
+        /// The texts in their order.
+        texts: Vec<String>,
+    },
     /// The engine switched to this model after failures of the previous one.
     ModelSwitched {
         /// Configured model id.

@@ -75,11 +75,26 @@ fn braced(text: &str) -> Vec<&str> {
     found
 }
 
-/// The text before the instructions of this job: the preamble, then what its tools say.
-pub(super) fn job_preamble(
-    (options, toolbox): (&PreambleOptions, &dyn Toolbox),
+/// What the tools of this job say now.
+pub(super) fn tool_instructions(
+    toolbox: &dyn Toolbox,
     Lease { job, spec, .. }: &Lease,
     tools: &ToolChoice,
+) -> Vec<String> {
+    if spec.is_plain || !tools.offers_any() {
+        return Vec::new();
+    }
+    let scope = ToolScope { choice: tools, strictness: spec.strictness, has_results: false };
+    let owner = WorkspaceOwner { user: job.user, project: spec.project_id, job: Some(job.id) };
+    toolbox.instructions(&scope, owner)
+}
+
+/// The text before the instructions of this job: the preamble, then what its tools say.
+pub(super) fn job_preamble(
+    options: &PreambleOptions,
+    Lease { job, spec, .. }: &Lease,
+    tools: &ToolChoice,
+    instructions: &[String],
 ) -> Option<String> {
     if spec.is_plain {
         return None;
@@ -91,11 +106,7 @@ pub(super) fn job_preamble(
         has_tools: tools.offers_any(),
     };
     let mut parts: Vec<String> = preamble(options, facts).into_iter().collect();
-    if tools.offers_any() {
-        let scope = ToolScope { choice: tools, strictness: spec.strictness, has_results: false };
-        let owner = WorkspaceOwner { user: job.user, project: spec.project_id, job: Some(job.id) };
-        parts.extend(toolbox.instructions(&scope, owner));
-    }
+    parts.extend(instructions.iter().cloned());
     (!parts.is_empty()).then(|| parts.join("\n\n"))
 }
 

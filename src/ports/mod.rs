@@ -81,6 +81,7 @@ pub use memories::{Memories, MemoryChange, MemoryOwner};
 pub use meter::{CircuitState, Exposition, Measurement, Meter, NoopMeter, StatsSource, StoreStats};
 pub use model::{
     Chunk, ChunkSink, Completion, ForwardError, ForwardOutcome, Model, ModelError, ModelInfo, ModelRequest,
+    PromptCut,
 };
 pub use model_health::{ModelHealth, ModelState};
 pub use node_store::{ClusterPorts, NodeStore, StoreLoad};

@@ -236,10 +236,30 @@ pub trait Model: Send + Sync {
     fn health(&self, _now_ms: u64) -> Vec<ModelHealth> {
         Vec::new()
     }
+    /// Whether the next prompt is shortened. Only a replay knows that without the model's window.
+    fn prompt_cut(&self) -> PromptCut {
+        PromptCut::AsNeeded
+    }
     /// The configured model of this id.
     fn model(&self, id: &str) -> Option<ModelInfo> {
         self.models().into_iter().find(|model| model.id == id)
     }
+}
+
+/// Whether the oldest messages are left out of a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PromptCut {
+    /// If the prompt does not fit into the model's window.
+    AsNeeded,
+    /// They are not.
+    Never,
+    /// In the replay of a run that left them out here.
+    At {
+        /// How many of the newest messages of history and input stay.
+        kept_history: usize,
+        /// How many of the oldest messages of the job are left out.
+        omitted_job_messages: usize,
+    },
 }
 
 /// Receives the pieces of an answer; `Break` ends the call.

@@ -147,6 +147,85 @@ fn another_model_is_asked_anew_over_the_recorded_results() {
 }
 
 #[test]
+fn a_run_with_skills_and_memory_replays_with_the_prompt_that_it_had() {
+    let upstream = Upstream::start(|request, number| match (tool_results(request).len(), number) {
+        (0, _) => Answer::calls(&[("memory", json!({"command": "append", "text": "likes coffee"}))]),
+        (_, 1) => Answer::stream(vec![Act::Data(content("I am ")), Act::Hang]),
+        _ => Answer::text("done"),
+    });
+    let skills = tempfile::tempdir().expect("a directory");
+    std::fs::create_dir(skills.path().join("greet")).expect("a folder");
+    let skill = "---\nname: greet\ndescription: Greets people.\n---\nSay hello.\n";
+    std::fs::write(skills.path().join("greet/SKILL.md"), skill).expect("a skill");
+    let dir = skills.path().display();
+    let config = against(&upstream, &format!("memory: {{enabled: true}}\nskills: {{dir: {dir}}}\n"));
+    let server = Server::start_with(&config);
+    let kept = server.request(
+        ("PUT", "/v1/memory"),
+        &[("content-type", "application/json")],
+        &json!({"content": "The user likes tea.\n"}).to_string(),
+    );
+    assert_eq!(kept.status, 200, "{}", kept.body);
+    let job = server.submit(&json!({"input": "go"}));
+    wait_until("the model answers", || export_of_events(&server, &job).contains("I am"));
+    let server = server.crash_and_restart(&config);
+    assert_eq!(server.wait(&job)["status"], "succeeded");
+    let system = |request: &Value| request["messages"][0]["content"].as_str().expect("a text").to_owned();
+    let asked: Vec<String> = upstream.requests().iter().map(system).collect();
+    assert!(asked[0].contains("likes tea") && asked[0].contains("greet: Greets people."), "{}", asked[0]);
+    assert!(asked.len() == 3 && asked.iter().all(|text| text == &asked[0]), "a resumed run says the same");
+    let run = export(&server, &job);
+    assert_eq!(run.matches("\"mark\":\"instructions\"").count(), 1, "{run}");
+    // Neither skills nor a memory are on the machine of the replay.
+    assert_identical(&server, &job);
+    let from = replay(&server, "run.jsonl", &run, &["--from", "2"]);
+    assert!(from.code == 0 && from.out.contains("identical"), "{}{}", from.out, from.err);
+    let forged = replay(&server, "forged.jsonl", &run.replace("likes tea", "likes ale"), &[]);
+    assert_eq!(forged.code, 0, "a replay repeats what the log has; nanoclaw verify finds the change");
+    let path = file(&server, "plain.yml", &against(&upstream, ""));
+    let varied = replay(&server, "run.jsonl", &run, &["--config", text(&path), "--prompt", "stop"]);
+    assert_eq!(varied.code, 0, "{}{}", varied.out, varied.err);
+    let last = system(upstream.requests().last().expect("a request"));
+    assert!(last.contains("likes tea") && !last.contains("coffee"), "as it was: {last}");
+}
+
+#[test]
+fn a_run_whose_context_was_shortened_replays_identically_without_its_configuration() {
+    let server = Server::start_with("models: [{id: demo, context_window: 6000}]\n");
+    let mut summaries = 0;
+    for number in 0..3 {
+        let input = format!("message {number} {}", "lorem ipsum dolor sit amet ".repeat(150));
+        let job = server.submit(&json!({"input": input, "conversation_id": "long"}));
+        assert_eq!(server.wait(&job)["status"], "succeeded");
+        summaries += export(&server, &job).matches("\"event\":\"summary\"").count();
+        assert_identical(&server, &job);
+    }
+    assert!(summaries > 0, "a context was shortened");
+}
+
+#[test]
+fn live_tools_without_the_mcp_servers_of_the_run_are_refused() {
+    let upstream = Upstream::start(|request, _| match tool_results(request).len() {
+        0 => Answer::calls(&[("mcp_files_read", json!({"path": "a"}))]),
+        _ => Answer::text("done"),
+    });
+    let server = Server::start_against(&upstream, "");
+    let job = server.submit(&json!({"input": "go"}));
+    server.wait(&job);
+    let run = export(&server, &job);
+    assert!(run.contains("mcp_files_read"), "{run}");
+    let live = replay(&server, "run.jsonl", &run, &["--tools", "live"]);
+    assert!(live.code == 1 && live.err.contains("mcp_files_read"), "{}{}", live.out, live.err);
+    assert!(live.err.contains("--tools record"), "{}", live.err);
+    let recorded = replay(&server, "run.jsonl", &run, &["--model", "demo"]);
+    assert!(
+        recorded.code == 0 && recorded.err.contains("not offered tools of MCP servers"),
+        "{}",
+        recorded.err
+    );
+}
+
+#[test]
 fn a_replay_says_what_cannot_be_replayed() {
     let server = Server::start();
     let job = server.submit(&json!({"input": "hello"}));

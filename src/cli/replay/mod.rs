@@ -99,8 +99,7 @@ pub(crate) fn replay(
     let (job, model) = (file.run.run.state.id.to_string(), spec.model.clone());
     let state = &file.run.run.state;
     let took_ms = state.started_at_ms.map(|began_ms| state.finished_at_ms.saturating_sub(began_ms));
-    let records: Result<Vec<_>, _> =
-        file.run.records.iter().map(LogRecord::parse).collect();
+    let records: Result<Vec<_>, _> = file.run.records.iter().map(LogRecord::parse).collect();
     let recorded = RunFigures::of(&records.map_err(failed)?, &model, &file.run.run.output, took_ms);
     if args.asks_model() || args.tools != ToolMode::Record {
         let (replayed, model) = vary(sources, clock, args, file, terminal)?;
@@ -162,6 +161,7 @@ fn vary(
     let scratch = ScratchDirectory::make()?;
     let config = sources.configuration_in(&scratch.0)?;
     let parts = ReplayParts::of(file, engine_limits(&config), Some(step)).map_err(|error| unfit(&error))?;
+    note_mcp_tools(&parts, is_live, terminal)?;
     let asked = if args.asks_model() { Some(router(&config, &model)?) } else { None };
     let store = open_store(&config, clock).map_err(failed)?;
     let replayed = local_tools(&config, &store, clock).map_err(failed).and_then(|toolbox| {
@@ -170,6 +170,22 @@ fn vary(
     });
     NodeStore::close(&*store);
     Ok((replayed?, model))
+}
+
+/// No MCP server runs in a replay. Live tools without those that the run called would be another agent.
+fn note_mcp_tools(parts: &ReplayParts, is_live: bool, terminal: &Terminal) -> Result<(), CliError> {
+    let names: Vec<&str> = parts.recording.mcp_tools().into_iter().collect();
+    let names = names.join(", ");
+    match (names.is_empty(), is_live) {
+        (true, _) => {}
+        (false, false) => terminal.info(&format!("the model is not offered tools of MCP servers: {names}")),
+        (false, true) => {
+            let message =
+                format!("the run called tools of MCP servers, which do not run in a replay: {names}");
+            return Err(CliError::failed(message).hint("give their recorded results: --tools record"));
+        }
+    }
+    Ok(())
 }
 
 fn varied_tools(mode: ToolMode, toolbox: Arc<dyn Toolbox>) -> VariedTools {

@@ -5,7 +5,9 @@ use super::store::ReplayStore;
 use crate::domain::event::{EngineMark, Event, FailureCode, Record, StepKind};
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
-use crate::ports::{CancelToken, Chunk, ChunkSink, Completion, Model, ModelError, ModelInfo, ModelRequest};
+use crate::ports::{
+    CancelToken, Chunk, ChunkSink, Completion, Model, ModelError, ModelInfo, ModelRequest, PromptCut,
+};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -161,6 +163,18 @@ impl Model for CheckingModel {
 
     fn models(&self) -> Vec<ModelInfo> {
         self.infos.clone()
+    }
+
+    /// Windows and the sizes of tools are not in the log, so the recorded cut counts.
+    fn prompt_cut(&self) -> PromptCut {
+        let (recording, place) = (self.recording(), self.place());
+        let is_paid = matches!(recording.mark_at(place), Some(EngineMark::Spent { .. }));
+        match recording.event_at(place.saturating_add(usize::from(is_paid))) {
+            Some(Event::Summary { kept_messages, omitted_messages, .. }) => {
+                PromptCut::At { kept_history: *kept_messages, omitted_job_messages: *omitted_messages }
+            }
+            _ => PromptCut::Never,
+        }
     }
 }
 

@@ -161,6 +161,29 @@ impl RunRecording {
         guarded
     }
 
+    /// What tools said in the prompt, if the run of the loop that goes on at this place has recorded it.
+    pub(super) fn instructions_of_run(&self, place: usize) -> Option<&[String]> {
+        let is_of_run = |record: &&Record| {
+            !matches!(
+                record,
+                Record::Event(Event::Status { status: StatusPhase::Queued | StatusPhase::Running, .. })
+            )
+        };
+        self.records.iter().skip(place).take_while(is_of_run).find_map(|record| match record {
+            Record::Mark(EngineMark::Instructions { texts }) => Some(texts.as_slice()),
+            _ => None,
+        })
+    }
+
+    /// Tools of MCP servers that the run called.
+    pub(super) fn mcp_tools(&self) -> BTreeSet<&str> {
+        let called = self.records.iter().filter_map(|record| match record {
+            Record::Event(Event::ToolCall { call, .. }) => Some(call.name.as_str()),
+            _ => None,
+        });
+        called.filter(|name| name.starts_with("mcp_")).collect()
+    }
+
     /// The model that wrote the title, if one did.
     pub(super) fn title_model(&self) -> Option<String> {
         let last = self.len().checked_sub(1)?;

@@ -5,7 +5,9 @@ use super::store::ReplayStore;
 use crate::domain::event::{EngineMark, Event, Record};
 use crate::domain::handle::ResultHandle;
 use crate::domain::tool::{ToolCall, ToolChoice, ToolDefinition};
-use crate::ports::{FullResult, Journal, SeenFile, ToolContext, ToolOutcome, ToolScope, Toolbox};
+use crate::ports::{
+    FullResult, Journal, SeenFile, ToolContext, ToolOutcome, ToolScope, Toolbox, WorkspaceOwner,
+};
 use crate::tools::schema_mismatch;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -86,6 +88,12 @@ impl CheckingTools {
 impl Toolbox for CheckingTools {
     fn offered(&self, _: &ToolScope<'_>) -> Vec<ToolDefinition> {
         Vec::new()
+    }
+
+    /// What they said in the recorded run.
+    fn instructions(&self, _: &ToolScope<'_>, _: WorkspaceOwner) -> Vec<String> {
+        let log = self.store.log();
+        log.recording().instructions_of_run(log.len()).unwrap_or_default().to_vec()
     }
 
     fn has_tool(&self, name: &str) -> bool {

@@ -4,6 +4,7 @@
 mod answer_check;
 mod handed_approvals;
 mod handed_calls;
+mod instructions;
 mod journal;
 mod model_call;
 mod prompt;
@@ -15,7 +16,7 @@ mod title;
 mod tool_calls;
 
 use super::active_leases::NextLease;
-use super::preamble::job_preamble;
+use super::preamble::{job_preamble, tool_instructions};
 use super::run_progress::RunProgress;
 use super::setup::{EngineLimits, EnginePorts, usage_in};
 use super::turn::{NextStep, TurnLimits, TurnRules, TurnState};
@@ -28,7 +29,8 @@ use crate::domain::tokens::TokenEstimator;
 use crate::domain::tool::{ToolChoice, ToolDefinition};
 use crate::domain::usage::{Price, Usage};
 use crate::ports::{
-    CancelReason, CancelToken, Lease, LeaseError, ModelInfo, ModelRequest, StoreError, ToolScope, Urgency,
+    CancelReason, CancelToken, Lease, LeaseError, ModelInfo, ModelRequest, StoreError, Ticket, ToolScope,
+    Urgency,
 };
 use prompt::{FinalInstruction, PromptBase};
 use std::borrow::Cow;
@@ -63,6 +65,10 @@ pub struct Driver<'a> {
     tool_tokens: Option<u64>,
     /// The job's tools, with the configured default set in place.
     tools: ToolChoice,
+    /// What tools say in the prompt, while the log does not have it.
+    unrecorded_instructions: Vec<String>,
+    /// The write that records it.
+    recording: Option<Ticket<(), LeaseError>>,
     /// The client's functions.
     functions: Vec<ToolDefinition>,
     estimator: TokenEstimator,
@@ -118,7 +124,12 @@ impl<'a> Driver<'a> {
         let models: Vec<String> = std::iter::once(spec.model.clone()).chain(fallbacks).collect();
         let model = turn.model().unwrap_or(&spec.model).to_owned();
         let tools = ports.tools.resolve(&spec.tools, &spec.model);
-        let preamble = job_preamble((&limits.preamble, &*ports.tools), lease, &tools);
+        let unrecorded_instructions = match turn.instructions() {
+            Some(_) => Vec::new(),
+            None => tool_instructions(&*ports.tools, lease, &tools),
+        };
+        let instructions = turn.instructions().unwrap_or(&unrecorded_instructions);
+        let preamble = job_preamble(&limits.preamble, lease, &tools, instructions);
         let functions = spec.functions.iter().map(ClientFunction::definition).collect();
         Ok(Self {
             ports,
@@ -139,6 +150,8 @@ impl<'a> Driver<'a> {
                 settings: spec.settings.clone(),
             },
             functions,
+            unrecorded_instructions,
+            recording: None,
             tool_tokens: None,
             tools,
             turn,

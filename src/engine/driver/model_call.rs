@@ -38,6 +38,7 @@ impl Driver<'_> {
         continues: bool,
         failures: u32,
     ) -> Result<Option<DriveOutcome>, LeaseError> {
+        self.record_instructions();
         if failures > 0
             && let ControlFlow::Break(drive) = self.back_off(failures)?
         {
@@ -55,6 +56,7 @@ impl Driver<'_> {
         self.request.max_tokens = self.remaining_tokens();
         let mut reply = PartialReply::default();
         let (outcome, unwritten) = self.stream(&mut reply)?;
+        self.wait_for_instructions()?;
         let error = match outcome {
             Ok(completion) => return self.seal(unwritten, completion, with_tools, &reply),
             Err(error) => error,

@@ -6,7 +6,7 @@ use super::{DriveOutcome, Driver};
 use crate::domain::event::Event;
 use crate::domain::message::Message;
 use crate::domain::model_settings::ModelSettings;
-use crate::ports::{LeaseError, ModelError, ModelRequest};
+use crate::ports::{LeaseError, ModelError, ModelRequest, PromptCut};
 use std::time::Duration;
 
 const INSTRUCTIONS: &str = "You compress conversations. Summarise what follows so that an assistant can go on with it \
@@ -123,8 +123,13 @@ impl Driver<'_> {
 
     /// Where to cut for the next prompt to fit; `None` when it fits or nothing may be cut.
     fn next_cut(&self, current: CutPoint, instruction: FinalInstruction) -> Option<CutPoint> {
-        if self.window().is_none() && self.turn.overflows() == 0 {
-            return None;
+        match self.ports.model.prompt_cut() {
+            PromptCut::AsNeeded if self.window().is_none() && self.turn.overflows() == 0 => return None,
+            PromptCut::AsNeeded => {}
+            PromptCut::Never => return None,
+            PromptCut::At { kept_history, omitted_job_messages } => {
+                return Some(CutPoint { kept_history, omitted_job_messages });
+            }
         }
         let messages = self.base.messages(&self.turn, instruction);
         let prompt = self.estimator.messages(&messages).saturating_add(self.tool_tokens.unwrap_or(0));

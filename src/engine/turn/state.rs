@@ -75,6 +75,8 @@ pub struct TurnState {
     pub(super) always_approved: BTreeSet<String>,
     /// Versions of files that the model has seen, by path.
     seen_files: BTreeMap<String, String>,
+    /// What tools say in the prompt, once it is recorded.
+    instructions: Option<Vec<String>>,
     pub(super) usage: Usage,
     answer: String,
     /// The text that ended the newest answer, if the provider has said so.
@@ -115,6 +117,11 @@ impl TurnState {
     /// Versions of files that the model has seen, by path.
     pub fn seen_files(&self) -> &BTreeMap<String, String> {
         &self.seen_files
+    }
+
+    /// What tools said in the prompt when the job began to run, if they said anything.
+    pub fn instructions(&self) -> Option<&[String]> {
+        self.instructions.as_deref()
     }
 
     /// Whether whole results can be read with `read_result`.
@@ -303,6 +310,7 @@ impl TurnState {
             EngineMark::Deferred => self.failures.defer(),
             EngineMark::AnswerRefused { fault } => self.note_refused(fault),
             EngineMark::ToolWhole { .. } => self.has_results = true,
+            EngineMark::Instructions { texts } => self.instructions = Some(texts.clone()),
             EngineMark::FileSeen { path, version } => {
                 self.seen_files.insert(path.clone(), version.clone());
             }

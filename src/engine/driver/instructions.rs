@@ -1,0 +1,25 @@
+//! What tools say in a job's prompt, such as the list of skills and the memory. The log has it, so that a
+//! resumed run and a replay send the same prompt.
+
+use super::Driver;
+use crate::domain::event::EngineMark;
+use crate::ports::{LeaseError, Urgency};
+
+impl Driver<'_> {
+    /// Records what the tools have said, unless the log has it. Nothing waits for this write but the end of
+    /// the next model call.
+    pub(super) fn record_instructions(&mut self) {
+        let texts = std::mem::take(&mut self.unrecorded_instructions);
+        if texts.is_empty() {
+            return;
+        }
+        let records = vec![EngineMark::Instructions { texts }.into()];
+        self.apply(&records);
+        self.recording = Some(self.ports.store.append(self.lease.fence(), records, Urgency::Soon));
+    }
+
+    /// Waits until they are in the log.
+    pub(super) fn wait_for_instructions(&mut self) -> Result<(), LeaseError> {
+        self.recording.take().map_or(Ok(()), |recording| recording.wait())
+    }
+}
