@@ -20,8 +20,28 @@ fn a_client_gets_a_session_and_learns_what_the_server_has() {
     }
     let client = McpClient::open(&server);
     assert_eq!(client.result("ping", &json!({})), json!({}));
-    let unknown = client.error("prompts/list", &json!({}));
-    assert_eq!(unknown["code"], -32_601, "{unknown}");
+}
+
+#[test]
+fn methods_of_capabilities_that_the_server_does_not_have_are_unknown() {
+    let server = Server::start();
+    let client = McpClient::open(&server);
+    let methods = [
+        ("prompts/list", json!({})),
+        ("prompts/get", json!({"name": "x"})),
+        ("logging/setLevel", json!({"level": "info"})),
+        (
+            "completion/complete",
+            json!({"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": "b"}}),
+        ),
+        ("resources/subscribe", json!({"uri": "nanoclaw://jobs/x"})),
+        ("tasks/list", json!({})),
+    ];
+    for (method, params) in methods {
+        let unknown = client.error(method, &params);
+        assert_eq!(unknown["code"], -32_601, "{method}: {unknown}");
+        assert!(unknown["message"].as_str().is_some_and(|text| text.contains(method)), "{unknown}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `nanoclaw mcp serve`: messages over stdin and stdout.
 
 use super::{initialize, request};
-use crate::support::{Ran, Server, command};
+use crate::support::{Ran, Server, command, database};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -140,6 +140,40 @@ fn a_second_process_uses_the_server_of_the_first_one() {
     let result = second.call(1, "run_shell", &json!({"command": "cat f"}));
     assert_eq!(result["structuredContent"]["output"], "shared\n", "{result}");
     assert_eq!((second.close(), first.close()), (Some(0), Some(0)));
+}
+
+#[test]
+fn processes_of_two_machines_share_a_database_and_those_of_one_directory_a_node() {
+    let Some(schema) = database::schema() else { return };
+    let dirs = [(); 3].map(|()| tempfile::tempdir().expect("a directory"));
+    let [one, two, shared] = &dirs;
+    let config = shared.path().join("config.yml");
+    let (url, name, files) = (schema.url(), schema.name(), shared.path().join("files"));
+    std::fs::create_dir(&files).expect("a directory");
+    let store = format!(
+        "store: {{url: \"{url}\", lease_s: 3, node_name: {name}, shared_dir: {}}}\n",
+        files.display()
+    );
+    std::fs::write(&config, store).expect("written");
+    let arguments = ["--config", config.to_str().expect("UTF-8")];
+    let mut first = StdioServer::open(one.path(), &arguments);
+    let mut second = StdioServer::open(two.path(), &arguments);
+    assert_eq!(schema.sql("SELECT count(*) FROM nodes"), "2");
+    let written = first.call(1, "run_shell", &json!({"command": "echo shared > f"}));
+    assert_eq!(written["isError"], false, "{written}");
+    let result = second.call(1, "run_shell", &json!({"command": "cat f"}));
+    assert_eq!(result["structuredContent"]["output"], "shared\n", "{result}");
+    let job = first.call(2, "submit_job", &json!({"input": "hello"}))["structuredContent"]["id"].clone();
+    let ended = second.call(2, "wait_job", &json!({"job_id": job, "timeout_s": 30}));
+    assert_eq!(ended["structuredContent"]["status"], "succeeded", "{ended}");
+    // A third process with the directory of the first one uses its node.
+    let third = StdioServer::open(one.path(), &arguments);
+    assert_eq!(schema.sql("SELECT count(*) FROM nodes"), "2");
+    assert_eq!(third.close(), Some(0));
+    assert_eq!(first.close(), Some(0));
+    let result = second.call(3, "run_shell", &json!({"command": "cat f"}));
+    assert_eq!(result["structuredContent"]["output"], "shared\n", "the other goes on: {result}");
+    assert_eq!(second.close(), Some(0));
 }
 
 #[test]

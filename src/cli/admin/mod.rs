@@ -68,6 +68,11 @@ pub(crate) fn running_server(data_dir: &Path) -> Result<Option<ApiClient>, CliEr
     app::read_control_file(data_dir).ok().flatten().map(|control| remote::connect(&control)).transpose()
 }
 
+/// The server that answers for this directory beside a database: its nodes lock no file.
+pub(crate) fn answering_server(data_dir: &Path) -> Option<ApiClient> {
+    remote::connect(&app::read_control_file(data_dir).ok().flatten()?).ok()
+}
+
 fn connect(config: &Config) -> Result<StoreAccess, CliError> {
     let dir = config.data_dir.display();
     let control = app::read_control_file(&config.data_dir).map_err(|error| {

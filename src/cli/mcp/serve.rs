@@ -12,7 +12,7 @@ use crate::cli::{admin, logging, serve};
 use crate::config::{Config, Listen};
 use crate::ports::{CancelToken, Clock};
 use crate::store::OpenError;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
@@ -67,8 +67,14 @@ fn open(config: Config) -> Result<OpenedServer, CliError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let pause = CancelToken::new(clock);
     let mut refusal = None;
+    let has_database = config.store.url.is_some();
     for _ in 0..TRIES {
-        match admin::running_server(&config.data_dir) {
+        let running = if has_database {
+            Ok(admin::answering_server(&config.data_dir))
+        } else {
+            admin::running_server(&config.data_dir)
+        };
+        match running {
             Ok(Some(client)) => return Ok(OpenedServer::Running(client)),
             Ok(None) => {}
             // It may be starting or stopping.
@@ -80,6 +86,10 @@ fn open(config: Config) -> Result<OpenedServer, CliError> {
                 return Ok(OpenedServer::Started(Box::new(app), client));
             }
             Err(AppError::Store(OpenError::Locked { .. })) => pause.sleep(PAUSE),
+            // Another process has just begun to serve this directory.
+            Err(AppError::Listen { source, .. }) if has_database && source.kind() == ErrorKind::AddrInUse => {
+                pause.sleep(PAUSE);
+            }
             Err(error) => return Err(serve::explain(&error)),
         }
     }

@@ -3,7 +3,7 @@
 
 use super::Driver;
 use crate::domain::event::EngineMark;
-use crate::ports::{LeaseError, Urgency};
+use crate::ports::{LeaseError, Ticket, Urgency};
 
 impl Driver<'_> {
     /// Records what the tools have said, unless the log has it. Nothing waits for this write but the end of
@@ -20,6 +20,6 @@ impl Driver<'_> {
 
     /// Waits until they are in the log.
     pub(super) fn wait_for_instructions(&mut self) -> Result<(), LeaseError> {
-        self.recording.take().map_or(Ok(()), |recording| recording.wait())
+        self.recording.take().map_or(Ok(()), Ticket::wait)
     }
 }

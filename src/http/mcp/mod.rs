@@ -2,7 +2,9 @@
 //! message is a `POST`, its reply is JSON, or server-sent events when the client wants to see the progress.
 //! There is no stream that only the server begins, so a `GET` is a 405.
 //!
-//! A request ends with its client: nobody else could get its reply. Jobs go on.
+//! A request ends when its client leaves, as MCP 2026-07-28 requires: closing the response is the signal that
+//! cancels it. The versions of 2025 advise against that, but without streams that can be resumed nobody could
+//! get the reply of what went on. Jobs go on.
 
 mod client_request;
 mod initialize;
