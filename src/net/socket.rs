@@ -16,6 +16,9 @@ use ureq::unversioned::transport::{
 /// The least time for one address.
 const MIN_SHARE: Duration = Duration::from_millis(250);
 
+/// Output is gathered up to this size, bytes: head and body of most requests.
+const GATHERED_BYTES: usize = 16 * 1024;
+
 /// The TLS configuration that all agents of a client share.
 pub(crate) type Tls = Arc<RustlsConnector>;
 
@@ -80,12 +83,30 @@ struct NetSocket {
     slot: CallSlot,
     stream: TcpStream,
     buffers: LazyBuffers,
+    /// Output that is sent before the next wait for input. `ureq` writes a request's head and body one by
+    /// one, and a server that gets both at once wakes up once.
+    unsent: Vec<u8>,
 }
 
 impl NetSocket {
     fn new(slot: CallSlot, stream: TcpStream, details: &ConnectionDetails) -> Self {
         let (input, output) = (details.config.input_buffer_size(), details.config.output_buffer_size());
-        Self { slot, stream, buffers: LazyBuffers::new(input, output) }
+        Self { slot, stream, buffers: LazyBuffers::new(input, output), unsent: Vec::new() }
+    }
+
+    fn flush(&mut self) -> Result<(), ureq::Error> {
+        // Freed then: an idle connection holds no buffers.
+        let unsent = std::mem::take(&mut self.unsent);
+        let mut rest = unsent.as_slice();
+        while !rest.is_empty() {
+            let stream = &mut &self.stream;
+            let sent = in_slices(&self.slot, &mut || stream.write(rest))?;
+            if sent == 0 {
+                return Err(io::Error::from(ErrorKind::WriteZero).into());
+            }
+            rest = rest.get(sent..).unwrap_or_default();
+        }
+        Ok(())
     }
 }
 
@@ -111,19 +132,12 @@ impl Transport for NetSocket {
     }
 
     fn transmit_output(&mut self, amount: usize, _: NextTimeout) -> Result<(), ureq::Error> {
-        let mut rest = self.buffers.output().get(..amount).unwrap_or_default();
-        while !rest.is_empty() {
-            let stream = &mut &self.stream;
-            let sent = in_slices(&self.slot, &mut || stream.write(rest))?;
-            if sent == 0 {
-                return Err(io::Error::from(ErrorKind::WriteZero).into());
-            }
-            rest = rest.get(sent..).unwrap_or_default();
-        }
-        Ok(())
+        self.unsent.extend_from_slice(self.buffers.output().get(..amount).unwrap_or_default());
+        if self.unsent.len() >= GATHERED_BYTES { self.flush() } else { Ok(()) }
     }
 
     fn await_input(&mut self, _: NextTimeout) -> Result<bool, ureq::Error> {
+        self.flush()?;
         let input = self.buffers.input_append_buf();
         let stream = &mut &self.stream;
         let amount = in_slices(&self.slot, &mut || stream.read(input))?;
@@ -154,5 +168,55 @@ impl<In: Transport> Connector<In> for TlsConnector {
         let wrapped = self.0.connect(details, plain);
         self.1.connected();
         wrapped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{CallTimeouts, Lookups, NetClient, SystemNames};
+    use crate::app::system::SystemClock;
+    use crate::ports::CancelToken;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::sync::Arc;
+    use std::time::Duration;
+    use ureq::Agent;
+
+    /// What a server reads first of a request with this body, and all of it.
+    fn first_read(body: &str) -> (usize, usize) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}/", listener.local_addr().expect("an address"));
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let (mut buffer, mut whole) = (vec![0; 1 << 20], Vec::new());
+            let first = stream.read(&mut buffer).expect("a request");
+            whole.extend_from_slice(&buffer[..first]);
+            while !whole.ends_with(b"end") {
+                let count = stream.read(&mut buffer).expect("the rest");
+                whole.extend_from_slice(&buffer[..count]);
+            }
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").expect("an answer");
+            (first, whole.len())
+        });
+        let lookups = Lookups::new(Arc::new(SystemNames));
+        let client = NetClient::new(move |slot, tls| {
+            let config = Agent::config_builder().build();
+            Agent::with_parts(config, super::connector(slot, tls), lookups.for_calls_in(slot))
+        });
+        let second = Duration::from_secs(9);
+        let timeouts = CallTimeouts { connect: second, dial: second, idle: second, stall: second };
+        let cancel = CancelToken::new(Arc::new(SystemClock::new()));
+        let call = client.call("127.0.0.1", &cancel, timeouts);
+        let mut response = call.agent().post(&url).send(body).expect("an answer");
+        assert_eq!(response.body_mut().read_to_string().expect("a text"), "ok");
+        server.join().expect("the server")
+    }
+
+    #[test]
+    fn head_and_body_of_a_request_are_sent_at_once() {
+        let (first, whole) = first_read("{\"messages\": []} end");
+        assert_eq!(first, whole);
+        let (first, whole) = first_read(&format!("{}end", "x".repeat(300_000)));
+        assert!(first < whole, "a long body goes out in parts");
     }
 }
