@@ -86,6 +86,7 @@ mod store_contract_postgres;
 mod store_migration;
 mod store_speed;
 mod stored_completions;
+mod streamed_calls;
 mod style;
 mod support;
 mod tenant_isolation;

@@ -101,6 +101,8 @@ pub enum StepKind {
     Thinking,
     /// The model's answer.
     Text,
+    /// The arguments of a call that the client runs, as the model writes them.
+    Arguments,
 }
 
 /// Status in a `status` event.
@@ -280,11 +282,19 @@ pub enum Event {
         /// Ids of the waiting calls.
         calls: Vec<String>,
     },
-    /// A piece of a thinking or text step.
+    /// The model began a call that the client runs. Its arguments follow as deltas of this step, and the
+    /// whole call as a [`Event::ToolCall`] of this step. No other call begins before they are complete.
+    CallBegun {
+        /// Step index.
+        index: u32,
+        /// Name of the function.
+        name: String,
+    },
+    /// A piece of a thinking or text step, or of a call's arguments.
     Delta {
         /// Step index within the job.
         index: u32,
-        /// Thinking or text.
+        /// What the step is.
         kind: StepKind,
         /// UTF-8 bytes of the step before this piece.
         offset: u64,
@@ -539,7 +549,10 @@ mod tests {
 
     #[test]
     fn records_round_trip_through_json() {
+        let (kind, text) = (StepKind::Arguments, "{\"n\":".to_owned());
         let records: Vec<Record> = vec![
+            Event::CallBegun { index: 3, name: "look".into() }.into(),
+            Event::Delta { index: 3, kind, offset: 0, first_seq: 5, text }.into(),
             Event::Delta { index: 2, kind: StepKind::Text, offset: 3, first_seq: 4, text: "é\u{0}".into() }
                 .into(),
             EngineMark::ToolStarted { id_ref: "call_1".into() }.into(),

@@ -110,6 +110,15 @@ pub fn fold(events: impl IntoIterator<Item = SequencedEvent>) -> Vec<Step> {
     let mut parts: BTreeMap<u32, StepContent> = BTreeMap::new();
     for SequencedEvent { event, .. } in events {
         match event {
+            // The whole call follows its pieces.
+            Event::CallBegun { .. }
+            | Event::Delta { kind: StepKind::Arguments, .. }
+            | Event::Status { .. }
+            | Event::WaitingApproval { .. }
+            | Event::Summary { .. }
+            | Event::AgentStep(_)
+            | Event::Done { .. }
+            | Event::Error { .. } => {}
             Event::Delta { index, kind, offset, text, .. } => match parts.get_mut(&index) {
                 Some(StepContent::Thinking { content } | StepContent::Text { content }) if offset > 0 => {
                     content.push_str(&text);
@@ -121,12 +130,6 @@ pub fn fold(events: impl IntoIterator<Item = SequencedEvent>) -> Vec<Step> {
                 parts.insert(index, StepContent::ToolResult { id_ref, name, content, skipped });
             }
             Event::StepDiscarded { index } => drop(parts.remove(&index)),
-            Event::Status { .. }
-            | Event::WaitingApproval { .. }
-            | Event::Summary { .. }
-            | Event::AgentStep(_)
-            | Event::Done { .. }
-            | Event::Error { .. } => {}
         }
     }
     parts.into_iter().map(|(index, part)| Step { id: StepId(index), index, part }).collect()
@@ -141,7 +144,7 @@ pub fn of_messages(messages: &[Message]) -> Vec<Step> {
 fn text_step(kind: StepKind, content: String) -> StepContent {
     match kind {
         StepKind::Thinking => StepContent::Thinking { content },
-        StepKind::Text => StepContent::Text { content },
+        StepKind::Text | StepKind::Arguments => StepContent::Text { content },
     }
 }
 

@@ -86,7 +86,7 @@ fn read(body: SlicedBody<'_>, dialect: FuzzedDialect) -> Option<FuzzedAnswer> {
             Chunk::Text(piece) => outcome.text.push_str(piece),
             Chunk::Thinking(piece) => outcome.thinking.push_str(piece),
             Chunk::TextWasThinking => outcome.thinking.push_str(&std::mem::take(&mut outcome.text)),
-            Chunk::Spent(_) | Chunk::CaughtUp => {}
+            Chunk::Spent(_) | Chunk::Call { .. } | Chunk::CaughtUp => {}
         }
         ControlFlow::Continue(())
     };

@@ -147,7 +147,11 @@ impl ModelRoute {
                 Chunk::Thinking(_) | Chunk::Text(_) if permit.answered() => {
                     limiter.record_state(&*self.meter);
                 }
-                Chunk::Thinking(_) | Chunk::Text(_) | Chunk::TextWasThinking | Chunk::CaughtUp => {}
+                Chunk::Thinking(_)
+                | Chunk::Text(_)
+                | Chunk::TextWasThinking
+                | Chunk::Call { .. }
+                | Chunk::CaughtUp => {}
             }
             sink(chunk)
         });

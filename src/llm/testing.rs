@@ -8,7 +8,7 @@ use super::transport::error_mapper::ErrorMapper;
 use crate::domain::message::Message;
 use crate::domain::model_settings::ModelSettings;
 use crate::domain::secret::Secret;
-use crate::ports::{Completion, ModelRequest};
+use crate::ports::{Completion, ModelError, ModelRequest};
 use serde_json::{Value, json};
 use std::io::Read;
 use std::path::Path;
@@ -78,11 +78,39 @@ pub(super) fn with_crlf(body: &[u8]) -> Vec<u8> {
     String::from_utf8(body.to_vec()).expect("UTF-8").replace('\n', "\r\n").into_bytes()
 }
 
+/// The calls whose pieces were passed on, as names and arguments.
+#[derive(Debug, Default)]
+pub(super) struct StreamedCalls(Vec<(String, String)>);
+
+impl StreamedCalls {
+    /// Adds a piece.
+    pub(super) fn add(&mut self, place: usize, name: &str, (offset, arguments): (usize, &str)) {
+        if place == self.0.len() {
+            self.0.push((name.to_owned(), String::new()));
+        }
+        // A provider may begin its answer anew.
+        let Some((known, text)) = self.0.get_mut(place).filter(|(_, text)| text.len() == offset) else {
+            return;
+        };
+        assert_eq!(known, name);
+        text.push_str(arguments);
+    }
+
+    /// Checks that the calls of the answer begin with their pieces.
+    pub(super) fn check(&self, result: &Result<Completion, ModelError>) {
+        let Ok(completion) = result else { return };
+        for ((name, text), call) in self.0.iter().zip(&completion.tool_calls) {
+            assert_eq!(*name, call.name);
+            assert!(call.arguments.starts_with(text.as_str()), "{text} {call:?}");
+        }
+    }
+}
+
 /// Checks text, reasoning and calls of a replayed answer. Returns its completion, or nothing if an error was
 /// expected.
 pub(super) fn assert_answer<'a>(
     (text, thinking): (&str, &str),
-    result: &'a Result<Completion, crate::ports::ModelError>,
+    result: &'a Result<Completion, ModelError>,
     expected: &Value,
     what: &str,
 ) -> Option<&'a Completion> {

@@ -48,6 +48,18 @@ pub enum Chunk<'a> {
     Text(&'a str),
     /// All answer text so far was reasoning, as its end shows.
     TextWasThinking,
+    /// A piece of the arguments of a call; the first one may be empty. The completion has the whole call,
+    /// whose arguments begin with its pieces.
+    Call {
+        /// Which call of the answer, from 0.
+        place: usize,
+        /// Name of the tool; the same in each piece.
+        name: &'a str,
+        /// Bytes of the arguments before the piece.
+        offset: usize,
+        /// The piece.
+        arguments: &'a str,
+    },
     /// Usage of the call so far, as the provider reports it. The last one counts, also when the call fails.
     Spent(Usage),
     /// Everything that has arrived is passed on, and the call may wait for more: the reader shows what it

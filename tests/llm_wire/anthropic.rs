@@ -77,7 +77,7 @@ fn ask(router: &Router, request: &ModelRequest, cancel: &CancelToken) -> Call {
         match chunk {
             Chunk::Text(piece) => text.push_str(piece),
             Chunk::Spent(usage) => spent = usage,
-            Chunk::Thinking(_) | Chunk::TextWasThinking | Chunk::CaughtUp => {}
+            Chunk::Thinking(_) | Chunk::TextWasThinking | Chunk::Call { .. } | Chunk::CaughtUp => {}
         }
         ControlFlow::Continue(())
     };

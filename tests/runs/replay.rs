@@ -68,6 +68,42 @@ fn failures_continuations_and_reasoning_replay_identically() {
 }
 
 #[test]
+fn calls_whose_arguments_were_streamed_replay_identically() {
+    let upstream = Upstream::start(|_, number| {
+        let piece = |call: &Value| {
+            Act::Data(
+                json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": null}]}),
+            )
+        };
+        let arguments = |text: &str| piece(&json!({"index": 0, "function": {"arguments": text}}));
+        let mut acts = vec![
+            Act::Data(content("Let me look.")),
+            piece(&json!({"index": 0, "id": "a", "function": {"name": "weather", "arguments": ""}})),
+            arguments("{\"city\":"),
+            Act::Pause(Duration::from_millis(80)),
+            arguments("\"Rome\"}"),
+        ];
+        if number == 0 {
+            return Answer { acts, ..Answer::text("") };
+        }
+        acts.push(piece(&json!({"index": 1, "id": "b", "function": {"name": "weather", "arguments": "{}"}})));
+        acts.push(Act::Data(finish("tool_calls")));
+        Answer::stream(acts)
+    });
+    let server = Server::start_against(&upstream, "");
+    let function =
+        json!({"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}});
+    let messages = json!([{"role": "user", "content": "go"}]);
+    let body = json!({"model": "scripted", "messages": messages, "tools": [function]});
+    let reply = server.post("/v1/chat/completions", &body);
+    assert_eq!(reply.json()["choices"][0]["finish_reason"], "tool_calls", "{}", reply.body);
+    let job = reply.header("x-job-id").expect("a job").to_owned();
+    let run = export(&server, &job);
+    assert!(run.contains("call_begun") && run.contains("step_discarded"), "{run}");
+    assert_identical(&server, &job);
+}
+
+#[test]
 fn cancelled_crashed_and_approved_runs_replay_identically() {
     let upstream = Upstream::start(|request, number| match (tool_results(request).len(), number) {
         (0, 0) => Answer::calls(&[("text_process", json!({"text": "abc", "operation": "upper"}))]),

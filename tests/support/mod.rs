@@ -385,6 +385,14 @@ impl Iterator for Events {
     }
 }
 
+impl Events {
+    /// The next line as it is.
+    pub(crate) fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        (self.lines.read_line(&mut line).ok()? > 0).then(|| line.trim_end().to_owned())
+    }
+}
+
 /// Waits for a condition, as long as a slow machine may need.
 pub(crate) fn wait_until(event: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);

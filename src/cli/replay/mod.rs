@@ -4,6 +4,7 @@
 mod clock;
 mod log;
 mod model;
+mod recorded_pieces;
 mod recording;
 pub(crate) mod report;
 mod run;

@@ -1,8 +1,9 @@
 //! Models of a replay that answer what the recording has.
 
+use super::recorded_pieces::RecordedPieces;
 use super::recording::RunRecording;
 use super::store::ReplayStore;
-use crate::domain::event::{EngineMark, Event, FailureCode, Record, StepKind};
+use crate::domain::event::{EngineMark, Event, FailureCode, Record};
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
 use crate::ports::{
@@ -42,13 +43,11 @@ impl CheckingModel {
     /// Streams the recorded pieces, each as a record of its own, up to the end of the answer.
     fn stream(&self, sink: ChunkSink<'_>) -> Result<Completion, ModelError> {
         let recording = self.recording();
+        let mut pieces = RecordedPieces::default();
         loop {
             let place = self.place();
-            let chunk = match recording.event_at(place) {
-                Some(Event::Delta { kind: StepKind::Text, text, .. }) => Chunk::Text(text),
-                Some(Event::Delta { kind: StepKind::Thinking, text, .. }) => Chunk::Thinking(text),
-                Some(Event::StepDiscarded { .. }) => Chunk::TextWasThinking,
-                _ => return self.end(&recording, place, sink),
+            let Some(chunk) = recording.event_at(place).and_then(|event| pieces.of(event)) else {
+                return self.end(&recording, place, sink);
             };
             if sink(chunk).is_break() || sink(Chunk::CaughtUp).is_break() || self.place() == place {
                 return Err(ModelError::Stopped);
@@ -64,6 +63,9 @@ impl CheckingModel {
         sink: ChunkSink<'_>,
     ) -> Result<Completion, ModelError> {
         let mut tool_calls: Vec<ToolCall> = Vec::new();
+        while let Some(Event::StepDiscarded { .. }) = recording.event_at(place) {
+            place = place.saturating_add(1);
+        }
         while let Some(Event::ToolCall { call, .. }) = recording.event_at(place) {
             tool_calls.push(call.clone());
             place = place.saturating_add(1);
@@ -206,18 +208,20 @@ impl Model for SequenceModel {
         let over = |_| ModelError::Refused("the recording has no further answer".to_owned());
         let begin = self.recording.begin_of_step(self.next.fetch_add(1, Ordering::SeqCst)).map_err(over)?;
         let (mut tool_calls, mut was_thinking) = (Vec::new(), false);
+        let mut pieces = RecordedPieces::default();
         for record in self.recording.records.iter().skip(begin) {
             let flow = match record {
                 // The text that turned out to be reasoning follows as such.
                 Record::Event(Event::Delta { .. }) if std::mem::take(&mut was_thinking) => continue,
-                Record::Event(Event::Delta { kind: StepKind::Text, text, .. }) => sink(Chunk::Text(text)),
-                Record::Event(Event::Delta { kind: StepKind::Thinking, text, .. }) => {
-                    sink(Chunk::Thinking(text))
-                }
-                Record::Event(Event::StepDiscarded { .. }) => {
-                    was_thinking = true;
-                    sink(Chunk::TextWasThinking)
-                }
+                Record::Event(
+                    event @ (Event::Delta { .. } | Event::CallBegun { .. } | Event::StepDiscarded { .. }),
+                ) => match pieces.of(event) {
+                    Some(chunk) => {
+                        was_thinking |= chunk == Chunk::TextWasThinking;
+                        sink(chunk)
+                    }
+                    None => ControlFlow::Continue(()),
+                },
                 Record::Event(Event::ToolCall { call, .. }) => {
                     tool_calls.push(call.clone());
                     ControlFlow::Continue(())

@@ -117,7 +117,7 @@ impl RunRecording {
         for (place, record) in self.records.iter().enumerate() {
             let is_part = matches!(
                 record,
-                Record::Event(Event::Delta { .. } | Event::ToolCall { .. })
+                Record::Event(Event::CallBegun { .. } | Event::Delta { .. } | Event::ToolCall { .. })
                     | Record::Mark(EngineMark::ModelFinished { .. } | EngineMark::ModelFailed { .. })
             );
             if is_part && !is_within {

@@ -87,7 +87,7 @@ export function shownSteps(run) {
       // Providers may use an id again: the nearest later result belongs to the call.
       shown.push({ ...step, result: results.get(step.id_ref) ?? null });
       results.delete(step.id_ref);
-    } else shown.push(step);
+    } else if (step.type !== "arguments") shown.push(step); // the whole call follows
   }
   return shown.reverse();
 }

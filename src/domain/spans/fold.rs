@@ -110,6 +110,7 @@ impl<'a> SpanFold<'a> {
                     self.answer.push_str(&text);
                 }
             }
+            Event::CallBegun { .. } => self.has_open_answer = true,
             Event::StepDiscarded { .. } => self.answer.clear(),
             Event::ToolCall { call, is_client, .. } => {
                 self.has_open_answer = true;

@@ -9,7 +9,7 @@ use crate::domain::call_times::CallTimes;
 use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StatusPhase, StepKind};
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
-use crate::engine::turn::NextStep;
+use crate::engine::turn::{CallPiece, NextStep};
 use crate::ports::{CancelReason, Chunk, Completion, LeaseError, ModelError, Ticket, Urgency};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -131,6 +131,8 @@ impl Driver<'_> {
         let mut write_error: Option<LeaseError> = None;
         let mut urgency = Urgency::Now;
         let (turn, progress) = (&mut self.turn, &self.progress);
+        let (functions, may_call) = (&self.functions, self.request.may_call);
+        let is_streamed = |name: &str| may_call && functions.iter().any(|function| function.name == name);
         progress.call_model(&self.request.model);
         let started_at_ms = self.ports.clock.now_ms();
         let outcome = self.ports.model.ask(&self.request, &self.cancel, &mut |chunk| {
@@ -142,6 +144,10 @@ impl Driver<'_> {
                 Chunk::Thinking(text) => reply.piece(turn, StepKind::Thinking, text),
                 Chunk::Text(text) => reply.piece(turn, StepKind::Text, text),
                 Chunk::TextWasThinking => turn.text_as_thinking(),
+                Chunk::Call { place, name, offset, arguments } if is_streamed(name) => {
+                    reply.call_piece(turn, CallPiece { place, name, offset, arguments })
+                }
+                Chunk::Call { .. } => Vec::new(),
                 Chunk::Spent(usage) => {
                     reply.report(usage);
                     return ControlFlow::Continue(());
@@ -243,10 +249,11 @@ impl Driver<'_> {
     /// The cost of an answer that broke off; `None` if nothing has arrived. Some providers report the tokens
     /// of the answer only at its end, so the text that has arrived is a lower bound.
     fn partial_cost(&self, reply: &PartialReply) -> Option<Usage> {
+        let text = reply.partial_text();
         let Some(reported) = reply.usage else {
-            return (!reply.text.is_empty()).then(|| self.estimate(&reply.text));
+            return (!text.is_empty()).then(|| self.estimate(&text));
         };
-        let arrived = self.estimator.text(&reply.text);
+        let arrived = self.estimator.text(&text);
         if reported.completion_tokens >= arrived {
             return Some(reported);
         }

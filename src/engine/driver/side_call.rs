@@ -30,7 +30,7 @@ impl Driver<'_> {
                 Chunk::Thinking(piece) => reply.text.push_str(piece),
                 Chunk::TextWasThinking => text.clear(),
                 Chunk::Spent(usage) => reply.report(usage),
-                Chunk::CaughtUp => {}
+                Chunk::Call { .. } | Chunk::CaughtUp => {}
             }
             if text.len() > max_bytes { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });

@@ -8,12 +8,14 @@ mod refused_answer;
 mod repeated_failures;
 mod stand_in;
 mod state;
+mod streamed_calls;
 
 pub(super) use calls::CANCELLED;
 pub use calls::INTERRUPTED;
 pub use next_step::{NextStep, TurnLimits, TurnRules};
 pub use refused_answer::RefusedAnswer;
 pub use state::{ShortenedContext, TurnState};
+pub use streamed_calls::CallPiece;
 
 #[cfg(test)]
 mod tests;

@@ -29,8 +29,10 @@ pub(super) enum LastReply {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OpenStep {
     pub(super) index: u32,
-    kind: StepKind,
+    pub(super) kind: StepKind,
     pub(super) text: String,
+    /// The function's name, of a call's arguments.
+    pub(super) name: String,
 }
 
 /// The summary that replaces the oldest messages in the prompt.
@@ -233,11 +235,13 @@ impl TurnState {
     fn apply_event(&mut self, event: &Event) {
         match event {
             Event::Status { status, .. } => self.enter_phase(*status),
+            Event::CallBegun { index, name } => self.open_step(*index, StepKind::Arguments, name),
             Event::Delta { index, kind, text, .. } => {
-                self.reserve_index(*index);
-                match self.open.last_mut().filter(|step| step.index == *index) {
-                    Some(step) => step.text.push_str(text),
-                    None => self.open.push(OpenStep { index: *index, kind: *kind, text: text.clone() }),
+                if !self.open.iter().any(|step| step.index == *index) {
+                    self.open_step(*index, *kind, "");
+                }
+                if let Some(step) = self.open.iter_mut().rfind(|step| step.index == *index) {
+                    step.text.push_str(text);
                 }
             }
             Event::ToolCall { index, call, is_client } => {
@@ -404,6 +408,11 @@ impl TurnState {
         }
     }
 
+    fn open_step(&mut self, index: u32, kind: StepKind, name: &str) {
+        self.reserve_index(index);
+        self.open.push(OpenStep { index, kind, text: String::new(), name: name.to_owned() });
+    }
+
     fn reserve_index(&mut self, index: u32) {
         self.next_index = self.next_index.max(index.saturating_add(1));
     }
@@ -461,10 +470,13 @@ impl TurnState {
         is_client: &dyn Fn(&str) -> bool,
     ) -> Vec<Record> {
         let Completion { tool_calls, finish_reason, echo, stop_sequence } = completion;
-        let mut records: Vec<Record> = Vec::new();
+        let mut calls: Vec<Record> = Vec::new();
         let mut used_refs = self.used_refs.clone();
         let accepted_calls = if with_tools { tool_calls } else { Vec::new() };
-        for (index, mut call) in (self.next_index..).zip(accepted_calls) {
+        let (mut streamed, mut free_indices) = (self.streamed_calls().peekable(), self.next_index..);
+        for mut call in accepted_calls {
+            let begun = streamed.next_if(|step| step.begins(&call)).map(|step| step.index);
+            let Some(index) = begun.or_else(|| free_indices.next()) else { break };
             // Some providers send no id or count from zero in every answer; an id must be unique within the
             // job.
             if call.id_ref.is_empty() || used_refs.contains(&call.id_ref) {
@@ -472,8 +484,11 @@ impl TurnState {
             }
             used_refs.push(call.id_ref.clone());
             let is_client = is_client(&call.name);
-            records.push(Event::ToolCall { index, call, is_client }.into());
+            calls.push(Event::ToolCall { index, call, is_client }.into());
         }
+        // Readers drop the pieces of calls that the answer does not have.
+        let mut records = Self::discard(&streamed.map(|step| step.index).collect::<Vec<_>>());
+        records.extend(calls);
         let (model, times) = (self.failures.model().map(str::to_owned), None);
         records.push(
             EngineMark::ModelFinished { finish_reason, usage, model, echo, stop_sequence, times }.into(),

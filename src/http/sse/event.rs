@@ -64,9 +64,14 @@ pub(crate) fn write_event(
             write(out, wire, seq, "status", &StatusFrame { status, attempt: *attempt, reason, calls })
         }
         Event::Delta { index, kind, offset, text, .. } => {
-            let delta =
-                DeltaFrame { id: StepId(*index), index: *index, kind: *kind, delta: text, offset: *offset };
+            let (id, index, kind, offset) = (StepId(*index), *index, *kind, *offset);
+            let delta = DeltaFrame { id, index, kind, name: None, delta: text, offset };
             write(out, wire, seq, "process_step", &delta)
+        }
+        Event::CallBegun { index, name } => {
+            let (id, index, kind, name) = (StepId(*index), *index, StepKind::Arguments, Some(name.as_str()));
+            let begun = DeltaFrame { id, index, kind, name, delta: "", offset: 0 };
+            write(out, wire, seq, "process_step", &begun)
         }
         Event::ToolCall { index, call, is_client } => {
             let (id_ref, name, arguments) = (&*call.id_ref, &*call.name, &*call.arguments);
@@ -189,6 +194,9 @@ pub(crate) struct DeltaFrame<'a> {
     pub(crate) index: u32,
     #[serde(rename = "type")]
     pub(crate) kind: StepKind,
+    /// Only in the first frame of `arguments`, whose `delta` is empty: the function that is called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
     delta: &'a str,
     offset: u64,
 }

@@ -105,6 +105,7 @@ pub(crate) async fn open(
         parts: VecDeque::new(),
         look: true,
         silence: Box::pin(tokio::time::sleep(HEARTBEAT)),
+        sent_at: Instant::now(),
         confirmed_at: Instant::now(),
         ended: false,
         guard: None,
@@ -149,8 +150,10 @@ struct EventReader {
     parts: VecDeque<PagePart>,
     /// Read the log even without a hint.
     look: bool,
-    /// Ends [`HEARTBEAT`] after the beginning of a wait or earlier; it is moved only when it ends.
+    /// Ends [`HEARTBEAT`] after the last piece of the body or earlier; it is moved only when it ends.
     silence: Pin<Box<Sleep>>,
+    /// When the last piece of the body was made. Some events have none.
+    sent_at: Instant,
     /// When the caller's account and key were last checked.
     confirmed_at: Instant,
     ended: bool,
@@ -179,6 +182,7 @@ impl EventReader {
     async fn next(mut self: Box<Self>) -> Result<Option<(Bytes, Box<Self>)>, BodyError> {
         loop {
             if let Some(piece) = self.piece().await.map_err(|error| self.cut(&error))? {
+                self.sent_at = Instant::now();
                 return Ok(Some((piece, self)));
             }
             if self.ended {
@@ -224,7 +228,7 @@ impl EventReader {
                     self.look = true;
                 }
                 WakeReason::Silence => {
-                    self.look = true;
+                    (self.look, self.sent_at) = (true, Instant::now());
                     if self.request.wire == StreamFormat::Sse {
                         // A comment alone: a blank line would end a block without data, and some clients
                         // make an event of it.
@@ -290,7 +294,7 @@ impl EventReader {
     }
 
     async fn wait(&mut self) -> WakeReason {
-        let ends_at = Instant::now() + HEARTBEAT;
+        let ends_at = self.sent_at + HEARTBEAT;
         loop {
             tokio::select! {
                 biased;

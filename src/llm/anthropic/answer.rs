@@ -157,7 +157,18 @@ impl<'a> AnthropicAnswer<'a> {
         let (text, thinking) = (block.text().to_owned(), block.thinking().to_owned());
         self.blocks.push(block);
         self.output.emit(Chunk::Text(&text))?;
-        self.output.emit(Chunk::Thinking(&thinking))
+        self.output.emit(Chunk::Thinking(&thinking))?;
+        self.emit_call(self.blocks.len().saturating_sub(1), 0)
+    }
+
+    /// Passes on what the arguments of this block have behind these bytes, if it is a call.
+    fn emit_call(&mut self, at: usize, bytes: usize) -> Result<(), ModelError> {
+        let Some(block) = self.blocks.get(at) else { return Ok(()) };
+        let Some(name) = block.called_name() else { return Ok(()) };
+        let before = self.blocks.get(..at).unwrap_or_default();
+        let place = before.iter().filter(|block| block.called_name().is_some()).count();
+        let (offset, arguments) = block.input_behind(bytes);
+        self.output.emit(Chunk::Call { place, name, offset, arguments })
     }
 
     fn extend_block(
@@ -166,7 +177,7 @@ impl<'a> AnthropicAnswer<'a> {
         piece: BlockDelta,
         bytes: usize,
     ) -> Result<(), ModelError> {
-        if !self.has_open(index) {
+        if self.open_block(index).is_none() {
             match ContentBlock::of_piece(index, &piece) {
                 Some(block) => self.begin_block(block, 0)?,
                 None => return Ok(()),
@@ -180,10 +191,12 @@ impl<'a> AnthropicAnswer<'a> {
             BlockDelta::Text(text) | BlockDelta::Thinking(text) => text.clone(),
             _ => String::new(),
         };
-        let Some(block) = open_block(&mut self.blocks, self.earlier, index) else { return Ok(()) };
-        let (text, thinking) = (block.text().len(), block.thinking().len());
+        let Some(at) = self.open_block(index) else { return Ok(()) };
+        let Some(block) = self.blocks.get_mut(at) else { return Ok(()) };
+        let (text, thinking, input) = (block.text().len(), block.thinking().len(), block.input_bytes());
         block.append(piece);
         let (has_text, has_thought) = (block.text().len() > text, block.thinking().len() > thinking);
+        let has_input = block.input_bytes() > input;
         self.output.limits.check_arguments(block.input_bytes())?;
         if has_text {
             self.output.emit(Chunk::Text(&emitted))?;
@@ -191,11 +204,15 @@ impl<'a> AnthropicAnswer<'a> {
         if has_thought {
             self.output.emit(Chunk::Thinking(&emitted))?;
         }
-        Ok(())
+        if has_input { self.emit_call(at, input) } else { Ok(()) }
     }
 
-    fn has_open(&mut self, index: Option<u64>) -> bool {
-        open_block(&mut self.blocks, self.earlier, index).is_some()
+    /// The position of the block that a delta belongs to: the one with this index, or the last one without
+    /// an index.
+    fn open_block(&self, index: Option<u64>) -> Option<usize> {
+        let current = self.blocks.get(self.earlier..)?;
+        let at = current.iter().rposition(|block| index.is_none() || block.index() == index)?;
+        self.earlier.checked_add(at)
     }
 
     /// The completion.
@@ -284,12 +301,6 @@ impl AnswerCollector for AnthropicAnswer<'_> {
     fn errors(&self) -> &ErrorMapper {
         self.errors
     }
-}
-
-/// The block that a delta belongs to: the one with this index, or the last one without an index.
-fn open_block(blocks: &mut [ContentBlock], earlier: usize, index: Option<u64>) -> Option<&mut ContentBlock> {
-    let mut current = blocks.get_mut(earlier..)?.iter_mut().rev();
-    if index.is_none() { current.next() } else { current.find(|block| block.index() == index) }
 }
 
 fn read_end(word: &str) -> MessageEnd {

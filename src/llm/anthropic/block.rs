@@ -115,11 +115,28 @@ impl ContentBlock {
         self.input.len()
     }
 
+    /// The name of the tool that is called, if this is a call.
+    pub(super) fn called_name(&self) -> Option<&str> {
+        let name = self.fields.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
+        name.filter(|_| self.is_call())
+    }
+
+    /// The arguments in pieces behind these bytes, and how many bytes are before them. Leading spaces alone
+    /// are no arguments.
+    pub(super) fn input_behind(&self, bytes: usize) -> (usize, &str) {
+        let is_blank = |text: Option<&str>| text.unwrap_or_default().trim().is_empty();
+        match bytes {
+            _ if is_blank(Some(&self.input)) => (0, ""),
+            bytes if is_blank(self.input.get(..bytes)) => (0, &self.input),
+            bytes => (bytes, self.input.get(bytes..).unwrap_or_default()),
+        }
+    }
+
     /// The call with the provider's id; `None` for other blocks and for a call without a name.
     pub(super) fn call(&self) -> Option<ToolCall> {
-        let text = |key: &str| self.fields.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let name = Some(text("name")).filter(|name| self.is_call() && !name.is_empty())?;
-        Some(ToolCall { id_ref: text("id"), name, arguments: self.arguments() })
+        let name = self.called_name()?.to_owned();
+        let id_ref = self.fields.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
+        Some(ToolCall { id_ref, name, arguments: self.arguments() })
     }
 
     /// The arguments in pieces, or else those of the first event.

@@ -65,7 +65,7 @@ fn ask_on(clock: Fake, messages: Vec<Message>, thinking: bool) -> Heard {
             Chunk::Thinking(piece) => thought.push_str(piece),
             Chunk::TextWasThinking => panic!("the demo model marks its reasoning"),
             Chunk::Spent(spent) => usage = spent,
-            Chunk::CaughtUp => {}
+            Chunk::Call { .. } | Chunk::CaughtUp => {}
         }
         ControlFlow::Continue(())
     };

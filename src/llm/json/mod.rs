@@ -4,7 +4,7 @@
 mod repair;
 mod surrogates;
 
-pub(crate) use surrogates::{SurrogateJoiner, without_halves};
+pub(crate) use surrogates::{SurrogateJoiner, settled_bytes, without_halves};
 
 use serde_json::Value;
 

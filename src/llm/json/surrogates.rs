@@ -50,6 +50,29 @@ fn replace_alone(text: &str, name: impl Fn(u32) -> Option<String>) -> (Cow<'_, s
     (Cow::Owned(out), true)
 }
 
+/// Bytes at the beginning of an unfinished JSON text that [`without_halves`] leaves as they are, whatever
+/// follows them. The text must not begin within an escape.
+pub(crate) fn settled_bytes(text: &str) -> usize {
+    let (bytes, mut at) = (text.as_bytes(), 0_usize);
+    while let Some(step) = bytes.get(at..).and_then(|rest| rest.iter().position(|b| *b == b'\\')) {
+        at = at.saturating_add(step);
+        let escape = bytes.get(at..).unwrap_or_default();
+        let is_unicode = escape.get(1).is_none_or(|b| *b == b'u');
+        if is_unicode && escape.len() < 6 {
+            return at;
+        }
+        let end = at.saturating_add(6);
+        at = match half_at(text, at) {
+            None => at.saturating_add(2),
+            Some(half) if half < LOW && half_at(text, end).is_some_and(|next| next >= LOW) => {
+                end.saturating_add(6)
+            }
+            Some(_) => return at,
+        };
+    }
+    bytes.len()
+}
+
 /// The surrogate whose escape is here.
 fn half_at(text: &str, at: usize) -> Option<u32> {
     let digits = text.get(at..at.saturating_add(6))?.strip_prefix("\\u")?;
@@ -125,6 +148,16 @@ mod tests {
     }
 
     #[test]
+    fn a_text_is_settled_up_to_an_escape_that_may_be_half_a_pair() {
+        let settled = |text: &'static str| &text[..settled_bytes(text)];
+        assert_eq!(settled(r#"{"a":"é\\n"#), r#"{"a":"é\\n"#);
+        assert_eq!(settled(r"x\ud83d\ude00y"), r"x\ud83d\ude00y");
+        for open in [r"x\", r"x\u", r"x\ud83", r"x\ud83d", r"x\ud83d\ude0", r"x\ud83dy", r"x\ude00y"] {
+            assert_eq!(settled(open), "x", "{open}");
+        }
+    }
+
+    #[test]
     fn a_lone_surrogate_becomes_the_replacement_character() {
         assert_eq!(joined(&[r#""a\ud83d""#, r#""b""#]), "a\u{FFFD}b");
         assert_eq!(joined(&[r#""a\ude00b""#]), "a\u{FFFD}b");
@@ -138,6 +171,20 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn settled_bytes_stay_as_they_are(
+            parts in prop::collection::vec(
+                prop::sample::select(vec!["a", "é", r"\\", r"\n", r"\u00e9", r"\ud83d", r"\ude00", r"\u", r"\"]),
+                0..8,
+            ),
+            cut in 0usize..40,
+        ) {
+            let text = parts.concat();
+            let cut = (0..=cut.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+            let settled = settled_bytes(&text[..cut]);
+            prop_assert!(without_halves(&text).starts_with(&text[..settled]), "{text} {cut}");
+        }
+
         #[test]
         fn any_text_cut_between_utf16_units_is_restored(text in "[a-z😀🎉é\\\\\"]{0,20}", cut in 0usize..60) {
             let units: Vec<u16> = text.encode_utf16().collect();

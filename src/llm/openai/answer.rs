@@ -135,9 +135,18 @@ impl<'a> OpenAiAnswer<'a> {
         self.emit_thinking(&thinking)?;
         let text = self.text.join(&delta.text(), halved).into_owned();
         self.emit_text(&text)?;
-        for piece in delta.calls() {
+        let pieces = delta.calls();
+        if !pieces.is_empty() && self.calls.is_empty() {
+            // What was held back stands before the calls.
+            let held = self.think_tags.finish();
+            self.emit_tagged(held)?;
+        }
+        for piece in pieces {
             let added = self.calls.add(piece, halved)?;
             self.output.count(added)?;
+            if let Some(news) = self.calls.news() {
+                self.output.emit(news)?;
+            }
         }
         self.details.add(delta.details(), halved, self.output.limits.output_bytes);
         if let Some(text) = choice.stop_sequence() {

@@ -5,8 +5,8 @@ use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::llm::answer_output::AnswerLimits;
 use crate::llm::call_ids::CallIds;
-use crate::llm::json::{SurrogateJoiner, without_halves};
-use crate::ports::ModelError;
+use crate::llm::json::{SurrogateJoiner, settled_bytes, without_halves};
+use crate::ports::{Chunk, ModelError};
 use serde_json::{Map, Value};
 
 /// The calls of one answer so far.
@@ -24,6 +24,8 @@ struct PartialCall {
     arguments: String,
     surrogates: SurrogateJoiner,
     extra: Option<Value>,
+    /// Bytes of the arguments that were passed on.
+    sent: usize,
 }
 
 impl CallAssembler {
@@ -51,6 +53,20 @@ impl CallAssembler {
         let added = bytes.saturating_add(piece.id.len()).saturating_add(extra);
         call.take(piece, halved);
         Ok(added)
+    }
+
+    /// What the newest call has got since the last time. Its name is whole once there are arguments.
+    pub(super) fn news(&mut self) -> Option<Chunk<'_>> {
+        // Calls without a name are left out at the end.
+        if self.calls.iter().any(|call| call.name.is_empty()) {
+            return None;
+        }
+        let place = self.calls.len().checked_sub(1)?;
+        let PartialCall { name, arguments, sent, .. } = self.calls.last_mut()?;
+        let offset = *sent;
+        *sent = offset.saturating_add(settled_bytes(arguments.get(offset..)?));
+        let arguments = arguments.get(offset..*sent).filter(|piece| !piece.is_empty())?;
+        Some(Chunk::Call { place, name, offset, arguments })
     }
 
     /// The position of the call that the piece belongs to; `None` if it begins a call.
@@ -160,6 +176,31 @@ mod tests {
             {"index": 0, "function": {"name": "get_weather", "arguments": ""}},
         ]));
         assert_eq!(merged, Ok(vec![call("a", "get_weather", "")]));
+    }
+
+    #[test]
+    fn the_pieces_of_a_call_are_the_beginning_of_its_arguments() {
+        let pieces = json!([
+            {"index": 0, "id": "a", "function": {"name": "x", "arguments": ""}},
+            {"index": 0, "function": {"arguments": r#"{"n":"\ud83d"#}},
+            {"index": 0, "function": {"arguments": r"\ude00"}},
+            {"index": 0, "function": {"arguments": r"\ud83d"}},
+            {"index": 0, "function": {"arguments": r#""}"#}},
+            {"index": 1, "id": "b", "function": {"name": "y", "arguments": "{}"}},
+        ]);
+        let limits = AnswerLimits { tool_arguments_bytes: 100, ..limits() };
+        let (mut calls, mut news) = (CallAssembler::new(limits), Vec::new());
+        for piece in pieces.as_array().expect("pieces").iter().filter_map(CallDelta::read) {
+            calls.add(piece, false).expect("within limits");
+            if let Some(Chunk::Call { place, name, offset, arguments }) = calls.news() {
+                news.push((place, name.to_owned(), offset, arguments.to_owned()));
+            }
+        }
+        let piece = |place, name: &str, offset, text: &str| (place, name.to_owned(), offset, text.to_owned());
+        let expected =
+            [piece(0, "x", 0, r#"{"n":""#), piece(0, "x", 6, r"\ud83d\ude00"), piece(1, "y", 0, "{}")];
+        assert_eq!(news, expected, "half a pair is held back");
+        assert_eq!(calls.finish(&[]).0[0].arguments, r#"{"n":"\ud83d\ude00\ufffd"}"#);
     }
 
     #[test]

@@ -146,6 +146,20 @@ mod tests {
     }
 
     #[test]
+    fn the_arguments_of_a_call_fold_like_text() {
+        let piece = |seq, offset, text: &str| {
+            let (index, kind, text) = (1, StepKind::Arguments, text.to_owned());
+            (key(seq, 0), Event::Delta { index, kind, offset, first_seq: 4, text }.into())
+        };
+        let begun = (key(3, 0), Event::CallBegun { index: 1, name: "look".to_owned() }.into());
+        let plan = plan([begun, piece(4, 0, "{\"n\""), piece(5, 4, ":1}")], false);
+        assert_eq!(removed(&plan), [(4, 0)], "the beginning stays");
+        let (kind, text) = (StepKind::Arguments, "{\"n\":1}".to_owned());
+        let joined = Event::Delta { index: 1, kind, offset: 0, first_seq: 5, text };
+        assert_eq!(plan.write, [(key(5, 0), joined)]);
+    }
+
+    #[test]
     fn a_discarded_step_is_removed_and_a_restarted_one_is_folded() {
         let log = [
             delta(3, 0, 0, 3, "bad"),

@@ -11,7 +11,7 @@ function pointsOf(events) {
   for (const event of events) {
     const { data } = event;
     if (event.event === "agent_step") continue;
-    if (event.event === "process_step" && (data.type === "text" || data.type === "thinking")) {
+    if (event.event === "process_step" && data.delta !== undefined) {
       if (data.id === lastStep) continue;
       lastStep = data.id;
     } else lastStep = null;

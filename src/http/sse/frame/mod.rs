@@ -17,7 +17,7 @@ const HELD_BYTES: usize = 64 * 1024;
 /// How the text of a step is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextMode {
-    /// All of the step so far. The newest frame of a page replaces older ones.
+    /// All of the step so far. The newest frame of a page replaces older ones. Calls come whole.
     Cumulative,
     /// Each delta with its offset.
     Delta,
@@ -140,6 +140,8 @@ impl FrameRenderer {
                     let last = newest.get(&piece.index) == Some(&position);
                     self.tell(&mut parts, piece, last, earlier)?;
                 }
+                // The frame of the whole call follows.
+                None if self.text == TextMode::Cumulative && is_call_piece(&numbered.event) => {}
                 _ => {
                     self.held = None;
                     self.resumed_after = None;
@@ -304,8 +306,14 @@ fn newest_pieces(page: &[SequencedEvent]) -> HashMap<u32, usize> {
     positions.filter_map(|(at, numbered)| piece(numbered).map(|piece| (piece.index, at))).collect()
 }
 
+fn is_call_piece(event: &Event) -> bool {
+    matches!(event, Event::CallBegun { .. } | Event::Delta { kind: StepKind::Arguments, .. })
+}
+
+/// The delta of a text.
 fn piece(numbered: &SequencedEvent) -> Option<TextPiece<'_>> {
     match &numbered.event {
+        event if is_call_piece(event) => None,
         Event::Delta { index, kind, offset, first_seq, text } => {
             let (index, kind, offset, first_seq) = (*index, *kind, *offset, *first_seq);
             Some(TextPiece { seq: numbered.seq, index, kind, offset, first_seq, text })

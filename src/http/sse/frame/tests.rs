@@ -415,3 +415,31 @@ fn a_truncated_log_sends_a_gap_in_both_modes() {
         assert_eq!(tell(&events, 8, text).len(), 1);
     }
 }
+
+#[test]
+fn pieces_of_a_call_have_frames_in_delta_mode_only() {
+    let kind = StepKind::Arguments;
+    let piece = |seq, offset, text: &str| {
+        let event = Event::Delta { index: 1, kind, offset, first_seq: 4, text: text.to_owned() };
+        SequencedEvent::new(seq, event)
+    };
+    let call = Call { id_ref: "call_1".into(), name: "look".into(), arguments: "{\"n\":1}".into() };
+    let events = [
+        delta(2, 0, 0, 2, "Let me look."),
+        SequencedEvent::new(3, Event::CallBegun { index: 1, name: "look".into() }),
+        piece(4, 0, "{\"n\":"),
+        piece(5, 5, "1}"),
+        SequencedEvent::new(6, Event::ToolCall { index: 1, call, is_client: true }),
+    ];
+    let cumulative = tell(&events, 1, TextMode::Cumulative);
+    assert_eq!(cumulative.iter().map(|(seq, ..)| *seq).collect::<Vec<_>>(), [2, 6]);
+    let shown = tell(&events, 1, TextMode::Delta);
+    assert_eq!(shown.iter().map(|(seq, ..)| *seq).collect::<Vec<_>>(), [2, 3, 4, 5, 6]);
+    let begun =
+        json!({"id": "step-1", "index": 1, "type": "arguments", "name": "look", "delta": "", "offset": 0});
+    assert_eq!((shown[1].1.as_str(), &shown[1].2), ("process_step", &begun));
+    let piece = json!({"id": "step-1", "index": 1, "type": "arguments", "delta": "1}", "offset": 5});
+    assert_eq!(shown[3].2, piece);
+    let resumed = tell(&events[2..], 3, TextMode::Cumulative);
+    assert_eq!((resumed.len(), &resumed[0].2["merged"]), (1, &Value::Null), "{resumed:?}");
+}

@@ -2,7 +2,6 @@
 
 use super::object::{MessageBlock, MessageObject, MessageUsage, ThinkingView, signature, stop_reason};
 use super::request::MessagesForm;
-use crate::domain::event::StepKind;
 use crate::domain::id::JobId;
 use crate::domain::job::Job;
 use crate::domain::tool::ToolCall;
@@ -62,6 +61,17 @@ impl MessageEvent<'_> {
     }
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OpenBlock {
+    Text,
+    Thinking,
+    /// The call of this place.
+    Call {
+        place: u32,
+        has_input: bool,
+    },
+}
+
 /// Writes the events of one stream.
 pub(super) struct MessageEventWriter {
     job: JobId,
@@ -70,7 +80,7 @@ pub(super) struct MessageEventWriter {
     /// The message, until it was sent.
     message: Option<MessageObject>,
     /// The block that is open.
-    open: Option<StepKind>,
+    open: Option<OpenBlock>,
     /// The index of the next block.
     next: u32,
 }
@@ -118,24 +128,23 @@ impl MessageEventWriter {
     }
 
     /// Opens a block of this kind, unless one is open.
-    fn reach(&mut self, out: &mut Vec<u8>, kind: StepKind) {
-        if self.open == Some(kind) {
-            return;
+    fn reach(&mut self, out: &mut Vec<u8>, kind: OpenBlock, block: &MessageBlock) {
+        if self.open != Some(kind) {
+            self.start(out, block);
+            self.open = Some(kind);
         }
-        let block = match kind {
-            StepKind::Text => MessageBlock::text(String::new()),
-            StepKind::Thinking => {
-                MessageBlock::Thinking { thinking: String::new(), signature: String::new() }
-            }
-        };
-        self.start(out, &block);
-        self.open = Some(kind);
     }
 
     fn close(&mut self, out: &mut Vec<u8>) {
-        let Some(kind) = self.open.take() else { return };
-        if kind == StepKind::Thinking {
-            self.delta(out, MessageBlockDelta::Signature { signature: &signature(self.job) });
+        match self.open.take() {
+            None => return,
+            Some(OpenBlock::Thinking) => {
+                self.delta(out, MessageBlockDelta::Signature { signature: &signature(self.job) });
+            }
+            Some(OpenBlock::Call { has_input: false, .. }) => {
+                self.delta(out, MessageBlockDelta::InputJson { partial_json: "{}" });
+            }
+            Some(OpenBlock::Text | OpenBlock::Call { .. }) => {}
         }
         self.send(out, &MessageEvent::ContentBlockStop { index: self.current() });
     }
@@ -144,7 +153,8 @@ impl MessageEventWriter {
 impl AnswerWriter for MessageEventWriter {
     fn thinking(&mut self, out: &mut Vec<u8>, text: &str) {
         if self.view != ThinkingView::Hidden {
-            self.reach(out, StepKind::Thinking);
+            let block = MessageBlock::Thinking { thinking: String::new(), signature: String::new() };
+            self.reach(out, OpenBlock::Thinking, &block);
         }
         if self.view == ThinkingView::Shown {
             self.delta(out, MessageBlockDelta::Thinking { thinking: text });
@@ -152,7 +162,7 @@ impl AnswerWriter for MessageEventWriter {
     }
 
     fn text(&mut self, out: &mut Vec<u8>, text: &str) {
-        self.reach(out, StepKind::Text);
+        self.reach(out, OpenBlock::Text, &MessageBlock::text(String::new()));
         self.delta(out, MessageBlockDelta::Text { text });
     }
 
@@ -161,6 +171,28 @@ impl AnswerWriter for MessageEventWriter {
         let input = ToolCall::object_of(&call.arguments).to_string();
         self.delta(out, MessageBlockDelta::InputJson { partial_json: &input });
         self.send(out, &MessageEvent::ContentBlockStop { index: self.current() });
+    }
+
+    fn begin_call(&mut self, out: &mut Vec<u8>, place: u32, call: ToolCall) {
+        self.start(out, &MessageBlock::tool_use(&call, Map::new().into()));
+        self.open = Some(OpenBlock::Call { place, has_input: false });
+    }
+
+    fn arguments(&mut self, out: &mut Vec<u8>, place: u32, text: &str) {
+        // Only blanks can follow arguments that are complete, and so the block's end.
+        if let Some(OpenBlock::Call { place: open, has_input }) = &mut self.open
+            && *open == place
+            && !text.is_empty()
+        {
+            *has_input = true;
+            self.delta(out, MessageBlockDelta::InputJson { partial_json: text });
+        }
+    }
+
+    fn end_call(&mut self, out: &mut Vec<u8>, place: u32) {
+        if matches!(self.open, Some(OpenBlock::Call { place: open, .. }) if open == place) {
+            self.close(out);
+        }
     }
 
     fn finish(&mut self, out: &mut Vec<u8>, ending: AnswerEnding, usage: Usage) {

@@ -121,7 +121,7 @@ impl MessageObject {
                     Some(MessageBlock::Text { text: before, .. }) => before.push_str(&text),
                     _ => content.push(MessageBlock::text(text)),
                 },
-                (StepKind::Thinking, ThinkingView::Hidden) => {}
+                (StepKind::Thinking, ThinkingView::Hidden) | (StepKind::Arguments, _) => {}
                 (StepKind::Thinking, view) => {
                     let thinking = if view == ThinkingView::Shown { text } else { String::new() };
                     content.push(MessageBlock::Thinking { thinking, signature: signature(job.id) });

@@ -8,8 +8,8 @@ use crate::domain::event::FinishReason;
 use crate::domain::usage::Usage;
 use crate::llm::answer_output::{AnswerLimits, AnswerOutput};
 use crate::llm::testing::{
-    BodySlices, LIMITS, Recording, assert_answer, error_mapper, recordings, request as model_request,
-    with_crlf,
+    BodySlices, LIMITS, Recording, StreamedCalls, assert_answer, error_mapper, recordings,
+    request as model_request, with_crlf,
 };
 use crate::llm::transport::endpoint::MESSAGES;
 use crate::net::CallSlot;
@@ -43,8 +43,10 @@ fn read(
 ) -> AnthropicReplay {
     let errors = error_mapper(MESSAGES, "topsecret");
     let (mut text, mut thinking, mut spent) = (String::new(), String::new(), Vec::new());
+    let mut streamed = StreamedCalls::default();
     let mut sink = |chunk: Chunk<'_>| {
         match chunk {
+            Chunk::Call { place, name, offset, arguments } => streamed.add(place, name, (offset, arguments)),
             Chunk::Text("") | Chunk::Thinking("") => panic!("a text is never empty"),
             Chunk::Text(piece) => text.push_str(piece),
             Chunk::Thinking(piece) => thinking.push_str(piece),
@@ -66,6 +68,7 @@ fn read(
         result = read.map_err(|failure| failure.error);
     }
     let result = result.and_then(|()| answer.finish());
+    streamed.check(&result);
     let usage = spent.last().copied().unwrap_or_default();
     AnthropicReplay { text, thinking, usage, spent, pages, result }
 }

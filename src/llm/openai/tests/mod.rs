@@ -7,7 +7,7 @@ use crate::domain::event::FinishReason;
 use crate::domain::usage::Usage;
 use crate::llm::answer_output::{AnswerLimits, AnswerOutput};
 use crate::llm::testing::{
-    BodySlices, LIMITS, Recording, assert_answer, error_mapper, recordings, request, with_crlf,
+    BodySlices, LIMITS, Recording, StreamedCalls, assert_answer, error_mapper, recordings, request, with_crlf,
 };
 use crate::llm::transport::endpoint::CHAT;
 use crate::net::CallSlot;
@@ -43,18 +43,21 @@ fn replay_from(
 ) -> OpenAiReplay {
     let errors = error_mapper(CHAT, "");
     let (mut text, mut thinking, mut usage) = (String::new(), String::new(), Usage::default());
+    let mut streamed = StreamedCalls::default();
     let mut sink = |chunk: Chunk<'_>| {
         match chunk {
             Chunk::Text(piece) => text.push_str(piece),
             Chunk::Thinking(piece) => thinking.push_str(piece),
             Chunk::TextWasThinking => thinking.push_str(&std::mem::take(&mut text)),
             Chunk::Spent(spent) => usage = spent,
+            Chunk::Call { place, name, offset, arguments } => streamed.add(place, name, (offset, arguments)),
             Chunk::CaughtUp => {}
         }
         ControlFlow::Continue(())
     };
     let answer = OpenAiAnswer::new(AnswerOutput::new(&mut sink, limits), &errors, request, text_calls);
     let result = answer.read(body, &CallSlot::default()).map_err(|failure| failure.error);
+    streamed.check(&result);
     OpenAiReplay { text, thinking, usage, result }
 }
 

@@ -187,7 +187,7 @@ impl<'a> SubAgent<'a> {
                 Chunk::Text(text) => reply.text.push_str(text),
                 Chunk::TextWasThinking => reply.thinking.push_str(std::mem::take(&mut reply.text).trim()),
                 Chunk::Spent(usage) if usage.total_tokens <= PLAUSIBLE_TOKENS => reply.spent = Some(usage),
-                Chunk::Spent(_) | Chunk::CaughtUp => {}
+                Chunk::Spent(_) | Chunk::Call { .. } | Chunk::CaughtUp => {}
             }
             ControlFlow::Continue(())
         });

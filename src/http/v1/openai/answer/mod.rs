@@ -5,4 +5,5 @@ pub(crate) mod ending;
 pub(crate) mod finished;
 pub(crate) mod parts;
 pub(crate) mod pieces;
+mod sent_calls;
 pub(crate) mod stream;

@@ -1,10 +1,11 @@
 //! The pieces of a streamed answer, made from the events of its job.
 //!
-//! A step that broke off was already sent: the model's next text must repeat it, else the stream cannot go
-//! on.
+//! A step that broke off was already sent: the model's next text or call must repeat it, else the stream
+//! cannot go on.
 
 use super::ending::AnswerEnding;
 use super::parts::{BREAK, handed_over};
+use super::sent_calls::{Contradiction, SentCalls};
 use crate::domain::event::{Event, StepKind};
 use crate::domain::id::JobId;
 use crate::domain::tool::ToolCall;
@@ -18,8 +19,15 @@ pub(crate) trait AnswerWriter: Send {
     fn thinking(&mut self, out: &mut Vec<u8>, text: &str);
     /// A piece of the text.
     fn text(&mut self, out: &mut Vec<u8>, text: &str);
-    /// A call that is handed to the client; `place` counts from 0.
+    /// A whole call that is handed to the client; `place` counts from 0.
     fn call(&mut self, out: &mut Vec<u8>, place: u32, call: ToolCall);
+    /// The beginning of a call, without arguments. Calls and texts follow each other: one begins when the
+    /// arguments of the one before are complete.
+    fn begin_call(&mut self, out: &mut Vec<u8>, place: u32, call: ToolCall);
+    /// A piece of the arguments of a call that has begun.
+    fn arguments(&mut self, out: &mut Vec<u8>, place: u32, text: &str);
+    /// The end of a call that has begun.
+    fn end_call(&mut self, out: &mut Vec<u8>, place: u32);
     /// The end of the answer.
     fn finish(&mut self, out: &mut Vec<u8>, ending: AnswerEnding, usage: Usage);
     /// The answer ends early.
@@ -40,7 +48,9 @@ pub(crate) struct AnswerPieces {
     lost: Option<String>,
     /// A tool was called since the last text.
     is_after_call: bool,
-    calls: u32,
+    calls: SentCalls,
+    /// Texts that came before the end of a call.
+    behind_calls: Vec<Event>,
     /// The text that is sent at the end.
     held: String,
 }
@@ -63,7 +73,8 @@ impl AnswerPieces {
             step: None,
             lost: None,
             is_after_call: false,
-            calls: 0,
+            calls: SentCalls::default(),
+            behind_calls: Vec::new(),
             held: String::new(),
         }
     }
@@ -76,20 +87,18 @@ impl AnswerPieces {
     /// Appends the pieces of an event; `Some` when it is the last one.
     pub(crate) fn write(&mut self, out: &mut Vec<u8>, event: Event) -> Option<AnswerEnd> {
         match event {
+            Event::CallBegun { .. } | Event::ToolCall { .. } | Event::Done { .. } if self.lost.is_some() => {
+                return Some(AnswerEnd::Failed(self.restarted()));
+            }
+            Event::CallBegun { .. }
+            | Event::Delta { kind: StepKind::Arguments, .. }
+            | Event::ToolCall { is_client: true, .. } => return self.client_call(out, event),
+            Event::ToolCall { .. } | Event::ToolResult { .. } => self.is_after_call = true,
+            event @ Event::Delta { .. } if self.calls.has_open() => self.behind_calls.push(event),
             Event::Delta { kind: StepKind::Thinking, text, .. } => self.thinking(out, &text),
             Event::Delta { index, kind: StepKind::Text, text, .. } => return self.text(out, index, &text),
             Event::StepDiscarded { index } => self.discard(index),
-            Event::ToolCall { .. } | Event::Done { .. } if self.lost.is_some() => {
-                return Some(AnswerEnd::Failed(self.restarted()));
-            }
-            Event::ToolCall { call, is_client, .. } => {
-                self.is_after_call = true;
-                if is_client {
-                    self.writer.call(out, self.calls, handed_over(self.job, self.calls, call));
-                    self.calls = self.calls.saturating_add(1);
-                }
-            }
-            Event::ToolResult { .. } => self.is_after_call = true,
+            Event::Done { .. } if self.calls.has_lost() => return Some(AnswerEnd::Failed(self.restarted())),
             Event::Done { finish_reason, usage, stop_sequence, .. } => {
                 let held = std::mem::take(&mut self.held);
                 if !held.is_empty() {
@@ -107,6 +116,47 @@ impl AnswerPieces {
             | Event::AgentStep(_) => {}
         }
         None
+    }
+
+    /// Writes what an event says about a call of the client; `Some` if the stream cannot go on.
+    fn client_call(&mut self, out: &mut Vec<u8>, event: Event) -> Option<AnswerEnd> {
+        let written = match event {
+            Event::CallBegun { index, name } => self.begin_call(out, index, name),
+            Event::Delta { index, text, .. } => self.calls.add(index, &text).map(|new| {
+                if let Some((place, new)) = new {
+                    self.writer.arguments(out, place, new);
+                }
+            }),
+            Event::ToolCall { index, call, .. } => self.end_call(out, index, call),
+            _ => Ok(()),
+        };
+        if written == Err(Contradiction) {
+            return Some(AnswerEnd::Failed(self.restarted()));
+        }
+        if self.calls.has_open() {
+            return None;
+        }
+        std::mem::take(&mut self.behind_calls).into_iter().find_map(|event| self.write(out, event))
+    }
+
+    fn begin_call(&mut self, out: &mut Vec<u8>, index: u32, name: String) -> Result<(), Contradiction> {
+        if let Some(place) = self.calls.begin(index, &name)? {
+            let call = ToolCall { id_ref: String::new(), name, arguments: String::new() };
+            self.writer.begin_call(out, place, handed_over(self.job, place, call));
+        }
+        Ok(())
+    }
+
+    fn end_call(&mut self, out: &mut Vec<u8>, index: u32, call: ToolCall) -> Result<(), Contradiction> {
+        self.is_after_call = true;
+        if let Some((place, rest)) = self.calls.end(index, &call)? {
+            self.writer.arguments(out, place, &rest);
+            self.writer.end_call(out, place);
+        } else {
+            let place = self.calls.next_place();
+            self.writer.call(out, place, handed_over(self.job, place, call));
+        }
+        Ok(())
     }
 
     fn thinking(&mut self, out: &mut Vec<u8>, text: &str) {
@@ -153,6 +203,9 @@ impl AnswerPieces {
     }
 
     fn discard(&mut self, index: u32) {
+        self.calls.lose(index);
+        self.behind_calls
+            .retain(|event| !matches!(event, Event::Delta { index: step, .. } if *step == index));
         match self.step.take_if(|(newest, _)| *newest == index) {
             Some((_, whole)) if self.final_text_only => {
                 let kept = self.held.len().saturating_sub(whole.len());

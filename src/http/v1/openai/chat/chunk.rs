@@ -49,14 +49,29 @@ struct ChunkDelta<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_content: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_calls: Option<[ChunkCall; 1]>,
+    tool_calls: Option<[ChunkCall<'a>; 1]>,
 }
 
 #[derive(Serialize)]
-struct ChunkCall {
+struct ChunkCall<'a> {
     index: u32,
     #[serde(flatten)]
-    call: ChatAnswerCall,
+    part: ChunkCallPart<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ChunkCallPart<'a> {
+    /// The call, or its beginning.
+    Call(ChatAnswerCall),
+    Piece {
+        function: ChunkArguments<'a>,
+    },
+}
+
+#[derive(Serialize)]
+struct ChunkArguments<'a> {
+    arguments: &'a str,
 }
 
 /// Makes the chunks of one stream.
@@ -95,6 +110,11 @@ impl ChunkWriter {
         self.send(out, vec![StreamedChoice { index: 0, delta, logprobs: None, finish_reason }], None);
     }
 
+    fn call_part(&mut self, out: &mut Vec<u8>, index: u32, part: ChunkCallPart<'_>) {
+        let tool_calls = Some([ChunkCall { index, part }]);
+        self.chunk(out, ChunkDelta { tool_calls, ..ChunkDelta::default() }, None);
+    }
+
     fn send(&self, out: &mut Vec<u8>, choices: Vec<StreamedChoice<'_>>, usage: Option<CompletionUsage>) {
         let chunk = ChatChunk {
             id: &self.id,
@@ -123,9 +143,20 @@ impl AnswerWriter for ChunkWriter {
     }
 
     fn call(&mut self, out: &mut Vec<u8>, place: u32, call: ToolCall) {
-        let tool_calls = Some([ChunkCall { index: place, call: call.into() }]);
-        self.chunk(out, ChunkDelta { tool_calls, ..ChunkDelta::default() }, None);
+        self.call_part(out, place, ChunkCallPart::Call(call.into()));
     }
+
+    fn begin_call(&mut self, out: &mut Vec<u8>, place: u32, call: ToolCall) {
+        self.call(out, place, call);
+    }
+
+    fn arguments(&mut self, out: &mut Vec<u8>, place: u32, text: &str) {
+        if !text.is_empty() {
+            self.call_part(out, place, ChunkCallPart::Piece { function: ChunkArguments { arguments: text } });
+        }
+    }
+
+    fn end_call(&mut self, _: &mut Vec<u8>, _: u32) {}
 
     fn finish(&mut self, out: &mut Vec<u8>, ending: AnswerEnding, usage: Usage) {
         self.chunk(out, ChunkDelta::default(), Some(finish_reason(ending.reason)));

@@ -100,6 +100,15 @@ impl OutputItem {
         item_id(prefix, job, self.place)
     }
 
+    /// Whether it is a call that the client answers, and not whole yet.
+    pub(super) fn is_begun_call(&self) -> bool {
+        let is_call = matches!(
+            self.content,
+            ItemContent::Function(_) | ItemContent::Custom(_) | ItemContent::ToolSearch(_)
+        );
+        is_call && self.status == ItemStatus::InProgress
+    }
+
     /// The name that the client gave its function.
     pub(super) fn function_name(&self) -> &str {
         let (ItemContent::Function(call) | ItemContent::Custom(call)) = &self.content else { return "" };

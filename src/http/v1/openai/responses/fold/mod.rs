@@ -3,10 +3,11 @@
 //! Each event of the log stands for a number of events of the stream that depends on the events before it
 //! alone. So a stream has the same numbers whenever and however often it is read.
 
+mod client_calls;
+
 use super::declared_tools::DeclaredTools;
 use super::item::{ItemContent, ItemStatus, OutputItem, code, summary_part, text_part};
 use super::object::{ResponseEnd, ResponseHead};
-use crate::domain::client_call_id::ClientCallId;
 use crate::domain::event::{Event, SequencedEvent, StatusPhase, StepKind};
 use crate::domain::hosted_tool::HostedTool;
 use crate::domain::id::JobId;
@@ -150,6 +151,8 @@ impl ResponseFold {
         self.head.end = None; // a failed job may be retried
         match event {
             Event::Status { status, .. } => self.status(status),
+            Event::CallBegun { index, name } => self.begin_call(index, name),
+            Event::Delta { index, kind: StepKind::Arguments, text, .. } => self.arguments(index, &text),
             Event::Delta { index, kind, text, .. } => self.delta(index, kind, &text),
             Event::ToolCall { call, is_client: true, index } if self.declared.is_server_tool(&call.name) => {
                 self.approval_request(index, call);
@@ -203,7 +206,9 @@ impl ResponseFold {
         let open = self.open.and_then(|place| self.items.get(place)).filter(|item| item.step == index);
         let place = match (open, kind) {
             (Some(item), _) => item.place,
-            (None, StepKind::Text) => self.open(index, ItemContent::Text(String::new())),
+            (None, StepKind::Text | StepKind::Arguments) => {
+                self.open(index, ItemContent::Text(String::new()))
+            }
             (None, StepKind::Thinking) => self.open(index, ItemContent::Reasoning(String::new())),
         };
         let Some(item) = self.items.get_mut(place) else { return };
@@ -274,40 +279,6 @@ impl ResponseFold {
         }
     }
 
-    /// A call that the client answers.
-    fn client_call(&mut self, index: u32, call: ToolCall) {
-        self.close(ItemStatus::Completed);
-        let id = ClientCallId { job: self.head.job, place: self.client_calls };
-        self.client_calls = self.client_calls.saturating_add(1);
-        let mut whole = self.declared.client_call(ToolCall { id_ref: id.to_string(), ..call });
-        let text = whole.set_arguments(String::new());
-        let place = self.push(index, whole);
-        self.added(place);
-        let Some(item) = self.items.get_mut(place) else { return };
-        item.content.set_arguments(text.clone());
-        let argument_events = match &item.content {
-            ItemContent::Function(_) => {
-                let whole = json!({"arguments": text, "name": item.function_name()});
-                Some(("response.function_call_arguments", whole))
-            }
-            ItemContent::Custom(_) => Some(("response.custom_tool_call_input", json!({"input": text}))),
-            _ => None,
-        };
-        if let Some((event, whole)) = argument_events {
-            self.emit_at(place, &format!("{event}.delta"), json!({"delta": text}));
-            self.emit_at(place, &format!("{event}.done"), whole);
-        }
-        self.done(place, ItemStatus::Completed);
-    }
-
-    fn approval_request(&mut self, index: u32, call: ToolCall) {
-        self.close(ItemStatus::Completed);
-        self.client_calls = self.client_calls.saturating_add(1);
-        let place = self.push(index, ItemContent::Approval(call));
-        self.added(place);
-        self.done(place, ItemStatus::Completed);
-    }
-
     fn hosted_call(&mut self, index: u32, call: ToolCall) {
         self.close(ItemStatus::Completed);
         let (tool, arguments, code) = (HostedTool::of_tool(&call.name), call.arguments.clone(), code(&call));
@@ -366,6 +337,9 @@ impl ResponseFold {
         if self.open.and_then(|place| self.items.get(place)).is_some_and(|item| item.step == index) {
             self.close(ItemStatus::Incomplete);
         }
+        if let Some(place) = self.begun_call(index) {
+            self.cut_call(place);
+        }
         for item in self.items.iter_mut().filter(|item| item.step == index) {
             item.is_dropped = true;
         }
@@ -373,6 +347,10 @@ impl ResponseFold {
 
     fn finish(&mut self, end: ResponseEnd, status: ItemStatus) {
         self.close(status);
+        let cut_calls = self.items.iter().filter(|item| item.is_begun_call());
+        for place in cut_calls.map(|item| item.place).collect::<Vec<_>>() {
+            self.cut_call(place);
+        }
         let waiting = self.items.iter().filter(|item| item.status == ItemStatus::InProgress);
         for place in waiting.map(|item| item.place).collect::<Vec<_>>() {
             self.done(place, ItemStatus::Failed);
