@@ -62,7 +62,8 @@ impl Receiver {
     /// Waits for at least `count` requests and returns all of them.
     pub(crate) fn arrivals(&self, count: usize) -> Vec<Arrival> {
         let requests = self.arrivals.requests.lock().expect("no panic");
-        let timeout = Duration::from_secs(60);
+        // On a database, a delivery that a killed node had taken is free again after a minute.
+        let timeout = Duration::from_secs(120);
         let is_incomplete = |requests: &mut Vec<Arrival>| requests.len() < count;
         let (requests, waited) =
             self.arrivals.changed.wait_timeout_while(requests, timeout, is_incomplete).expect("no panic");
