@@ -6,10 +6,23 @@ use crate::ports::CancelToken;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use ureq::Agent;
+use ureq::config::ConfigBuilder;
+use ureq::typestate::AgentScope;
 
 /// Agents that are kept for later calls, each with at most one idle connection and its buffers of 48 KiB.
 /// More than most servers have workers: to a near provider a new connection costs more than the call.
 const IDLE_AGENTS: usize = 128;
+
+/// Settings of every client that calls out of this process. A status is an answer. Redirects are not
+/// followed: one could carry secrets to another host, or lead to an address that nobody has checked.
+pub(crate) fn client_config() -> ConfigBuilder<AgentScope> {
+    Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .proxy(None)
+        .user_agent(concat!("nanoclaw/", env!("CARGO_PKG_VERSION")))
+}
 
 type BuildAgent = dyn Fn(&CallSlot, &Tls) -> Agent + Send + Sync;
 

@@ -11,7 +11,7 @@ mod retry_after;
 mod socket;
 
 pub(crate) use call::{CallEnd, CallSlot, CallTimeouts};
-pub(crate) use client::{NetCall, NetClient};
+pub(crate) use client::{NetCall, NetClient, client_config};
 pub(crate) use decode::decoded;
 pub(crate) use lookup::{Lookups, NameSource, SystemNames, host_of, is_own_address};
 pub(crate) use retry_after::retry_after_s;

@@ -3,7 +3,7 @@
 
 use super::options::OtlpOptions;
 use crate::domain::secret::{Redactor, Secret};
-use crate::net::retry_after_s;
+use crate::net::{client_config, retry_after_s};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::time::Duration;
@@ -37,12 +37,7 @@ impl CollectorClient {
     /// The client of the configured collector; `None`: there is none.
     pub fn new(options: &OtlpOptions) -> Option<Self> {
         let timeout = Some(Duration::from_secs(options.timeout_s));
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .proxy(None)
-            .user_agent(concat!("nanoclaw/", env!("CARGO_PKG_VERSION")))
+        let config = client_config()
             .accept_encoding("identity")
             .timeout_global(timeout)
             .max_response_header_size(HEADER_BYTES)

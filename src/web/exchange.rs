@@ -2,7 +2,7 @@
 //! redirect and reuses no connection.
 
 use super::resolver::CheckedResolver;
-use crate::net::{CallEnd, CallSlot, NetCall, NetClient, connector, decoded};
+use crate::net::{CallEnd, CallSlot, NetCall, NetClient, client_config, connector, decoded};
 use crate::ports::{Semaphore, SemaphorePermit, WebError, WebMethod};
 use std::io;
 use ureq::config::Config;
@@ -45,11 +45,7 @@ pub(super) fn client(resolver: CheckedResolver) -> NetClient {
 }
 
 fn config() -> Config {
-    Agent::config_builder()
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .max_redirects_will_error(false)
-        .proxy(None)
+    client_config()
         .user_agent(USER_AGENT)
         .max_response_header_size(HEADER_BYTES)
         .input_buffer_size(INPUT_BYTES)

@@ -4,7 +4,7 @@
 use crate::domain::address::AddressPolicy;
 use crate::domain::id::DeliveryId;
 use crate::domain::webhook::WebhookUrl;
-use crate::net::is_own_address;
+use crate::net::{client_config, is_own_address};
 use std::io::{Read, copy, sink};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -76,13 +76,7 @@ pub struct HttpSender(Agent);
 impl HttpSender {
     /// A client that connects to permitted addresses only and gives up after `timeout`.
     pub fn new(policy: AddressPolicy, timeout: Duration) -> Self {
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            // A redirect could lead to an address that the policy has not checked.
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .proxy(None)
-            .user_agent(concat!("nanoclaw/", env!("CARGO_PKG_VERSION")))
+        let config = client_config()
             .accept_encoding("identity")
             .timeout_resolve(Some(CONNECT_TIME))
             .timeout_connect(Some(CONNECT_TIME))

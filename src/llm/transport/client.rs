@@ -1,9 +1,8 @@
 //! The HTTP client that all providers share. It follows no redirects and uses no proxy.
 
-use crate::net::{CallSlot, Lookups, NetClient, SystemNames, Tls, connector};
+use crate::net::{CallSlot, Lookups, NetClient, SystemNames, Tls, client_config, connector};
 use std::sync::Arc;
 use ureq::Agent;
-use ureq::config::Config;
 
 /// Longest response head, bytes.
 const HEADER_BYTES: usize = 24 * 1024;
@@ -19,13 +18,7 @@ pub(crate) fn client() -> NetClient {
 }
 
 fn agent(lookups: &Lookups, slot: &CallSlot, tls: &Tls) -> Agent {
-    let config = Config::builder()
-        .http_status_as_error(false)
-        // A redirected POST would carry the key to another host.
-        .max_redirects(0)
-        .max_redirects_will_error(false)
-        .proxy(None)
-        .user_agent(concat!("nanoclaw/", env!("CARGO_PKG_VERSION")))
+    let config = client_config()
         // A compressing proxy holds small chunks back.
         .accept_encoding("identity")
         .max_response_header_size(HEADER_BYTES)
