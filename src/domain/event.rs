@@ -26,6 +26,13 @@ impl From<Event> for Record {
     }
 }
 
+impl EngineMark {
+    /// The end of a model call without anything that a provider or the clock adds.
+    pub fn model_finished(finish_reason: FinishReason, usage: Usage, model: Option<String>) -> Self {
+        Self::ModelFinished { finish_reason, usage, model, echo: None, stop_sequence: None, times: None }
+    }
+}
+
 impl From<EngineMark> for Record {
     fn from(mark: EngineMark) -> Self {
         Self::Mark(mark)

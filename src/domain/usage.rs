@@ -214,14 +214,7 @@ mod tests {
         let usage = Usage::new(1, 2);
         let mut ledger = UsageByModel::default();
         for model in [None, Some("b".to_owned())] {
-            let mark = EngineMark::ModelFinished {
-                finish_reason: crate::domain::event::FinishReason::Stop,
-                usage,
-                model,
-                echo: None,
-                stop_sequence: None,
-                times: None,
-            };
+            let mark = EngineMark::model_finished(crate::domain::event::FinishReason::Stop, usage, model);
             ledger.add_record(&mark.into(), "a");
         }
         ledger.add_record(&EngineMark::Spent { model: "a".into(), usage }.into(), "a");

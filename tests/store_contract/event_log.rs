@@ -8,15 +8,7 @@ use nanoclaw::domain::usage::Usage;
 use nanoclaw::ports::{CancelReason, Fence, LeaseError, StoreError, SubmitError, Urgency};
 
 fn mark() -> Record {
-    EngineMark::ModelFinished {
-        finish_reason: FinishReason::Stop,
-        usage: Usage::new(1, 1),
-        model: None,
-        echo: None,
-        stop_sequence: None,
-        times: None,
-    }
-    .into()
+    EngineMark::model_finished(FinishReason::Stop, Usage::new(1, 1), None).into()
 }
 
 #[test]

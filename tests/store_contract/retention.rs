@@ -56,14 +56,7 @@ impl RetentionSetup {
     fn run(&self, n: u128, ending: impl FnOnce(JobId) -> JobOutcome) {
         self.store.submit(vec![turn(n, ANN, &format!("chat-{n}"))]).wait().unwrap();
         let lease = self.store.claim(1).wait().unwrap().pop().unwrap();
-        let finished = EngineMark::ModelFinished {
-            finish_reason: FinishReason::Stop,
-            usage: Usage::new(1, 1),
-            model: None,
-            echo: None,
-            stop_sequence: None,
-            times: None,
-        };
+        let finished = EngineMark::model_finished(FinishReason::Stop, Usage::new(1, 1), None);
         let records: Vec<Record> = vec![
             delta(0, 0, "one "),
             delta(0, 4, "two "),

@@ -93,15 +93,7 @@ pub(crate) fn delta(index: u32, offset: u64, text: &str) -> Record {
 /// A successful model call with this usage; without a model, the job's model was called.
 pub(crate) fn cost(model: Option<&str>, usage: Usage) -> Record {
     let model = model.map(str::to_owned);
-    EngineMark::ModelFinished {
-        finish_reason: FinishReason::Stop,
-        usage,
-        model,
-        echo: None,
-        stop_sequence: None,
-        times: None,
-    }
-    .into()
+    EngineMark::model_finished(FinishReason::Stop, usage, model).into()
 }
 
 /// A successful outcome.

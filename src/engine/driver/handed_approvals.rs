@@ -63,17 +63,7 @@ fn records(decided: &[DecidedCall]) -> Vec<Record> {
         records.push(Event::ToolCall { index, call, is_client: false }.into());
     }
     let (finish_reason, usage) = (FinishReason::ToolCalls, Usage::default());
-    records.push(
-        EngineMark::ModelFinished {
-            finish_reason,
-            usage,
-            model: None,
-            echo: None,
-            stop_sequence: None,
-            times: None,
-        }
-        .into(),
-    );
+    records.push(EngineMark::model_finished(finish_reason, usage, None).into());
     for (index, DecidedCall { approve, reason, .. }) in decided.iter().enumerate() {
         let id_refs = vec![format!("approved_{index}")];
         let mark = if *approve {

@@ -39,14 +39,7 @@ impl TurnState {
         let usage = Usage::default();
         let model = self.failures.model().map(str::to_owned);
         let finish_reason = if reason == FinishReason::ContentFilter { reason } else { FinishReason::Stop };
-        let finished = EngineMark::ModelFinished {
-            finish_reason,
-            usage,
-            model,
-            echo: None,
-            stop_sequence: None,
-            times: None,
-        };
+        let finished = EngineMark::model_finished(finish_reason, usage, model);
         vec![self.delta(StepKind::Text, &text), finished.into()]
     }
 

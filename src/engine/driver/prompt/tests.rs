@@ -57,17 +57,7 @@ fn rounds(count: usize, words: usize) -> TurnState {
         let id = format!("c{n}");
         log.push(Event::ToolCall { index, call: call(&id), is_client: false }.into());
         let (finish_reason, usage) = (FinishReason::ToolCalls, Usage::new(1, 1));
-        log.push(
-            EngineMark::ModelFinished {
-                finish_reason,
-                usage,
-                model: None,
-                echo: None,
-                stop_sequence: None,
-                times: None,
-            }
-            .into(),
-        );
+        log.push(EngineMark::model_finished(finish_reason, usage, None).into());
         let content = text.clone();
         log.push(
             Event::ToolResult {
