@@ -78,7 +78,7 @@ impl Act<'_> {
     async fn tail_of(&mut self, row: &JobRow) -> Result<LogTail, StoreError> {
         if row.job.attempt == 0 && row.job.last_event_id == 1 {
             // No other code writes the first record, so it need not be read.
-            let link = first_link(row)?;
+            let link = first_link(row);
             return Ok(LogTail { seq: 1, link, ..LogTail::default() });
         }
         self.flush().await?;

@@ -1,7 +1,6 @@
 //! Inserts new jobs: row, request, place in the queue and first event, many jobs in one statement. The
 //! database numbers them and finds their places.
 
-use crate::domain::event::{Event, StatusPhase};
 use crate::domain::job::JobSpec;
 use crate::domain::log_chain::{ChainLink, RecordPlace};
 use crate::ports::StoreError;
@@ -13,13 +12,12 @@ use crate::store::rows::job::{JobRow, QueuePlace};
 /// Bytes that the row of a job counts for its owner, however it grows.
 pub(crate) const ROW_BYTES: i64 = 1_024;
 
-/// The first record of each log.
-const FIRST_EVENT: Event = Event::Status { status: StatusPhase::Queued, attempt: 0, reason: None };
+/// The first record of each log, as it is stored.
+const FIRST_RECORD: &str = r#"{"event":"status","status":"queued","attempt":0}"#;
 
 /// The link of the first record of a job's log, if the log is chained.
-pub(crate) fn first_link(row: &JobRow) -> Result<Option<ChainLink>, StoreError> {
-    let link = |body: String| ChainLink::start(row.id()).after(RecordPlace::FIRST, body.as_bytes());
-    row.is_chained.then(|| document(&FIRST_EVENT).map(link)).transpose()
+pub(crate) fn first_link(row: &JobRow) -> Option<ChainLink> {
+    row.is_chained.then(|| ChainLink::start(row.id()).after(RecordPlace::FIRST, FIRST_RECORD.as_bytes()))
 }
 
 /// A statement sees the jobs before it, so it counts its own by itself: `row_number`. The outer query numbers
@@ -59,11 +57,11 @@ impl Act<'_> {
             place,
             row_text: document(row)?,
             spec_text: document(spec)?,
-            link: first_link(row)?,
+            link: first_link(row),
             is_completion: spec.is_stored_completion,
             row: row.clone(),
         };
-        let bytes = sql_number(new.spec_text.len().saturating_add(document(&FIRST_EVENT)?.len()));
+        let bytes = sql_number(new.spec_text.len().saturating_add(FIRST_RECORD.len()));
         self.count_bytes(row.job.user, bytes.saturating_add(ROW_BYTES));
         row.queue_place = place;
         if row.job.conversation_id.is_none() {
@@ -106,7 +104,7 @@ impl Act<'_> {
             &column(new, |new| sql_number(new.row.job.created_at_ms)),
             &column(new, |new| new.row_text.as_str()),
             &column(new, |new| new.spec_text.as_str()),
-            &document(&FIRST_EVENT)?,
+            &FIRST_RECORD,
             &column(new, |new| new.link.map(|link| link.to_bytes().to_vec())),
             &column(new, |new| new.row.ends_at_ms().map(sql_number)),
         ];
@@ -121,4 +119,16 @@ impl Act<'_> {
 
 fn column<'n, T>(new: &'n [NewJobRow], value: impl Fn(&'n NewJobRow) -> T) -> Vec<T> {
     new.iter().map(value).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::event::{Event, StatusPhase};
+
+    #[test]
+    fn the_first_record_is_the_status_of_a_queued_job() {
+        let event = Event::Status { status: StatusPhase::Queued, attempt: 0, reason: None };
+        assert_eq!(document(&event).unwrap(), FIRST_RECORD);
+    }
 }
