@@ -2,7 +2,7 @@
 
 use crate::domain::id::{TokenId, UserId};
 use crate::ports::SecretDigest;
-use crate::store::redb::codec::keys::reader::{KeyPart, KeyReader, join, key};
+use crate::store::redb::codec::keys::reader::{KeyPart, KeyReader, id_ends, join, key};
 use sha2::{Digest as _, Sha256};
 
 /// Bytes of an account's key.
@@ -70,8 +70,7 @@ pub(crate) struct TokenKey {
 impl TokenKey {
     /// Before and behind all of a user's.
     pub(crate) fn ends(user: UserId) -> (Self, Self) {
-        let key = |bits| Self { user, id: TokenId::from_bits(bits) };
-        (key(u128::MIN), key(u128::MAX))
+        id_ends(|bits| Self { user, id: TokenId::from_bits(bits) })
     }
 
     pub(crate) fn encode(self) -> TokenBytes {

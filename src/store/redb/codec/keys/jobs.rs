@@ -2,7 +2,7 @@
 
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::JobStatus;
-use crate::store::redb::codec::keys::reader::{KeyPart, KeyReader, join, key};
+use crate::store::redb::codec::keys::reader::{KeyPart, KeyReader, id_ends, join, key};
 
 /// Bytes of a job's key.
 pub(crate) type JobBytes = [u8; 16];
@@ -42,8 +42,7 @@ key! {
 impl OwnedCompletionKey {
     /// The first and the last key that a user's completions can have.
     pub(crate) fn ends(user: UserId) -> (Self, Self) {
-        let key = |bits| Self { user, job: JobId::from_bits(bits) };
-        (key(u128::MIN), key(u128::MAX))
+        id_ends(|bits| Self { user, job: JobId::from_bits(bits) })
     }
 }
 
@@ -128,8 +127,7 @@ key! {
 impl JobDependentKey {
     /// The first and the last key that the dependents of a job can have.
     pub(crate) fn ends(predecessor: JobId) -> (JobDependentBytes, JobDependentBytes) {
-        let key = |bits| Self { predecessor, dependent: JobId::from_bits(bits) }.encode();
-        (key(u128::MIN), key(u128::MAX))
+        id_ends(|bits| Self { predecessor, dependent: JobId::from_bits(bits) }.encode())
     }
 }
 
@@ -256,8 +254,7 @@ key! {
 impl BackgroundJobKey {
     /// The first and the last key that a user's can have.
     pub(crate) fn ends(user: UserId) -> (BackgroundJobBytes, BackgroundJobBytes) {
-        let key = |bits| Self { user, job: JobId::from_bits(bits) }.encode();
-        (key(u128::MIN), key(u128::MAX))
+        id_ends(|bits| Self { user, job: JobId::from_bits(bits) }.encode())
     }
 }
 

@@ -11,6 +11,11 @@ pub(crate) fn join<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
     out
 }
 
+/// The first and the last key with an id at the end: `key` makes the one of an id's bits.
+pub(crate) fn id_ends<K>(key: impl Fn(u128) -> K) -> (K, K) {
+    (key(u128::MIN), key(u128::MAX))
+}
+
 /// Reads a key from the front. Keys are arrays, so their widths are known: reading past the end is a fault of
 /// the code.
 pub(crate) struct KeyReader<'a>(pub(crate) &'a [u8]);

@@ -1,7 +1,7 @@
 //! Keys of schedules.
 
 use crate::domain::id::{ScheduleId, UserId};
-use crate::store::redb::codec::keys::reader::{KeyPart, KeyReader, join, key};
+use crate::store::redb::codec::keys::reader::{KeyPart, KeyReader, id_ends, join, key};
 
 /// Bytes of a schedule's key.
 pub(crate) type ScheduleBytes = [u8; 16];
@@ -16,8 +16,7 @@ key! {
 impl ScheduleOwnerKey {
     /// The first and the last key that a user's can have.
     pub(crate) fn ends(user: UserId) -> (Self, Self) {
-        let key = |bits| Self { user, id: ScheduleId::from_bits(bits) };
-        (key(u128::MIN), key(u128::MAX))
+        id_ends(|bits| Self { user, id: ScheduleId::from_bits(bits) })
     }
 }
 

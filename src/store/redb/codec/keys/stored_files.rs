@@ -2,7 +2,7 @@
 
 use crate::domain::id::{FileId, JobId, ScheduleId, UserId};
 use crate::domain::stored_file::ContentDigest;
-use crate::store::redb::codec::keys::reader::{KeyPart, KeyReader, join, key};
+use crate::store::redb::codec::keys::reader::{KeyPart, KeyReader, id_ends, join, key};
 
 key! {
     /// A file of a user.
@@ -15,8 +15,7 @@ key! {
 impl OwnedFileKey {
     /// The first and the last key that a user's files can have.
     pub(crate) fn ends(user: UserId) -> (Self, Self) {
-        let key = |bits| Self { user, id: FileId::from_bits(bits) };
-        (key(u128::MIN), key(u128::MAX))
+        id_ends(|bits| Self { user, id: FileId::from_bits(bits) })
     }
 }
 
