@@ -15,14 +15,16 @@ fn ask(fields: &Value) -> Value {
     body
 }
 
-fn frames(body: &str) -> Vec<Value> {
+/// The data of all frames of a stream.
+pub(crate) fn frames(body: &str) -> Vec<Value> {
     let data = body
         .split_terminator("\n\n")
         .filter_map(|frame| frame.lines().find_map(|l| l.strip_prefix("data: ")));
     data.map(|data| serde_json::from_str(data).expect("JSON")).collect()
 }
 
-fn numbers(frames: &[Value]) -> Vec<u64> {
+/// The `sequence_number` of each frame.
+pub(crate) fn numbers(frames: &[Value]) -> Vec<u64> {
     frames.iter().filter_map(|frame| frame["sequence_number"].as_u64()).collect()
 }
 

@@ -1,6 +1,7 @@
 //! The arguments of the client's functions flow to clients as the model writes them.
 
 use crate::openai_chat::{CHAT, frames, function, job_of, user, with};
+use crate::openai_responses::{frames as response_frames, numbers};
 use crate::support::upstream::{Act, Answer, Upstream, content, finish, tool_results};
 use crate::support::{Events, Server, against, assert_whole, wait_until};
 use serde_json::{Value, json};
@@ -44,17 +45,6 @@ fn response_request() -> Value {
     let parameters = json!({"type": "object", "properties": {"city": {"type": "string"}}});
     let tools = json!([{"type": "function", "name": "weather", "parameters": parameters}]);
     json!({"model": "scripted", "input": "go", "stream": true, "tools": tools})
-}
-
-fn response_frames(body: &str) -> Vec<Value> {
-    let data = body
-        .split_terminator("\n\n")
-        .filter_map(|frame| frame.lines().find_map(|l| l.strip_prefix("data: ")));
-    data.map(|data| serde_json::from_str(data).expect("JSON")).collect()
-}
-
-fn numbers(frames: &[Value]) -> Vec<u64> {
-    frames.iter().filter_map(|frame| frame["sequence_number"].as_u64()).collect()
 }
 
 /// The parts of calls in chunks of a chat, as `(place, id, name, arguments)`.
