@@ -16,29 +16,35 @@ use std::time::Duration;
 /// Clients, and jobs at the same time.
 pub(crate) const CLIENTS: usize = 64;
 /// Alternating rounds of the server and the bare program. The best of each counts.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 /// Duration for a slower peer, so that each client gets at least one answer.
 const PEER_SPAN: Duration = Duration::from_secs(8);
 
 /// Measures jobs a second.
 pub(crate) fn measure(run: &mut Benchmark) {
     let provider = Provider::start(&calculator_call(), &Answer::text("391"));
-    let (mut ours, mut bare) = (Work::default(), Work::default());
+    let (mut ours, mut unchained, mut bare) = (Work::default(), Work::default(), Work::default());
     for _ in 0..ROUNDS {
-        let server = Server::start(&format!("workers: {CLIENTS}\n{}", provider.config()));
-        ours = ours.max(Work::measure(server.process.0.id(), || jobs_per_second(&server.address)));
-        drop(server);
+        ours = ours.max(measure_jobs(&provider, ""));
+        unchained = unchained.max(measure_jobs(&provider, "store: {chain_logs: false}"));
         let program = BareProgram::start();
         let rate = || answers_per_second(&program.address, "/v1/jobs?commits=3", SPAN, "\"id\"", |_| job());
         bare = bare.max(Work::measure(program.process.0.id(), rate));
     }
     run.results.record_rate("turns.jobs", ours);
+    run.results.record_rate("turns.jobs.unchained", unchained);
     run.results.record_rate("turns.jobs.bare", bare);
     if run.with_peers {
         let jobs = nanobot(run);
         run.results.record_rate_or_skip("turns.jobs.nanobot", jobs);
         agent_peers::measure_turns(run);
     }
+}
+
+/// The rate of a new server with this configuration.
+fn measure_jobs(provider: &Provider, config: &str) -> Work {
+    let server = Server::start(&format!("workers: {CLIENTS}\n{config}\n{}", provider.config()));
+    Work::measure(server.process.0.id(), || jobs_per_second(&server.address))
 }
 
 fn job() -> Value {

@@ -38,6 +38,8 @@ pub(crate) struct StoreLimits {
     pub(crate) has_quotas: bool,
     /// Whether ended jobs are queued for the export of their spans.
     pub(crate) exports_spans: bool,
+    /// Whether the logs of accepted jobs are hash chains.
+    pub(crate) chains_logs: bool,
 }
 
 impl StoreLimits {
@@ -56,6 +58,7 @@ impl StoreLimits {
             model_schedule_tokens: limits.model_schedule_tokens,
             has_quotas: options.has_quotas,
             exports_spans: options.exports_spans,
+            chains_logs: options.chain_logs,
             ageing_ms: limits.queue_ageing_s.saturating_mul(1_000),
             idempotency_ms: limits.idempotency_s.saturating_mul(1_000),
             share: options.share,

@@ -35,6 +35,8 @@ pub struct StoreOptions {
     pub settle_ms: u64,
     /// Commits at least this long are logged, milliseconds; 0 turns it off.
     pub slow_commit_ms: u64,
+    /// Whether the logs of accepted jobs are hash chains.
+    pub chain_logs: bool,
     /// `retention:`, a separate key; the caller that opens the store sets it.
     #[serde(skip)]
     pub retention: RetentionOptions,
@@ -94,6 +96,7 @@ impl Default for StoreOptions {
             channel_writes: 4_096,
             settle_ms: 50,
             slow_commit_ms: 1_000,
+            chain_logs: true,
             retention: RetentionOptions::default(),
             share: None,
             new_store: false,

@@ -279,6 +279,19 @@ fn clients_get_the_head_with_the_last_event_the_job_and_the_webhook() {
 }
 
 #[test]
+fn a_server_without_chains_says_so_of_its_jobs() {
+    let server = Server::start_with("store: {chain_logs: false}");
+    let stored = server.submit(&json!({"input": "hello"}));
+    assert!(server.wait(&stored)["log_head"].is_null());
+    let messages = json!([{"role": "user", "content": "hello"}]);
+    server.post("/v1/chat/completions", &json!({"model": "demo", "messages": messages}));
+    for job in server.get("/v1/jobs").json()["data"].as_array().expect("jobs") {
+        let verified = server.get(&format!("/v1/jobs/{}/verify", job["id"].as_str().expect("an id"))).json();
+        assert_eq!(verified["status"], "not_chained", "{job}");
+    }
+}
+
+#[test]
 fn a_job_that_ends_with_its_client_is_chained_when_it_is_stored() {
     let server = Server::start();
     let messages = json!([{"role": "user", "content": "hello"}]);

@@ -47,8 +47,8 @@ pub(crate) struct Figure {
 /// The key of the disk's figure. Some goals add its value.
 pub(crate) const FSYNC: &str = "disk.fdatasync";
 /// Peers that every run measures: the bare program, the interpreter that the sandbox needs anyway, and our
-/// own program on redb.
-const PEERS_OF_EACH_RUN: [&str; 3] = ["bare", "plain", "redb"];
+/// own program on redb and without hash chains.
+const PEERS_OF_EACH_RUN: [&str; 4] = ["bare", "plain", "redb", "unchained"];
 
 const fn ours(
     key: &'static str,

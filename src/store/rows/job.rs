@@ -77,7 +77,7 @@ pub(crate) struct JobRow {
     /// When the job was last retried, unix milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retried_at_ms: Option<u64>,
-    /// Whether its log was begun with a chain. Rows of earlier versions say no.
+    /// Whether its log was begun with a chain: not by earlier versions, and not without `store.chain_logs`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_chained: bool,
     /// What retention has folded of its log.

@@ -33,15 +33,15 @@ pub(crate) struct LogTail {
     pub(crate) step: Option<(u32, u64)>,
     /// A delta that has its `seq` but is not written yet: the next may join it.
     pub(crate) piece: Option<PendingDelta>,
-    /// The link of the newest record that is written, or where the chain starts; `None`: an earlier version
-    /// has begun the log, and it stays without a chain.
+    /// The link of the newest record that is written, or where the chain starts; `None`: the log has no
+    /// chain, as its job's row says.
     pub(crate) link: Option<ChainLink>,
 }
 
 impl LogTail {
-    /// Where a new log begins.
-    pub(crate) fn start(job: JobId) -> Self {
-        Self { link: Some(ChainLink::start(job)), ..Self::default() }
+    /// Where the log of a new job begins.
+    pub(crate) fn start(row: &JobRow) -> Self {
+        Self { link: row.is_chained.then(|| ChainLink::start(row.id())), ..Self::default() }
     }
 
     /// Gives a record its place in the log. A delta waits for adjacent ones of the same commit, until

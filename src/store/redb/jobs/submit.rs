@@ -71,13 +71,13 @@ impl Transaction<'_> {
         self.note_answers(id, spec)?;
         self.list_completion(user, id, spec)?;
         let accept = self.count_accepted();
-        let mut row = JobRow::new(job, accept);
+        let mut row = JobRow { is_chained: self.bounds.chains_logs, ..JobRow::new(job, accept) };
         self.apply_conditions(&mut row)?;
         self.enqueue(&mut row)?;
         self.enter_conversation(&row, spec, message_pair)?;
         let key = JobOwnerKey { user, status: JobStatus::Queued, accept };
         self.tables.owned.insert(&key.encode(), &id.to_bytes())?;
-        let mut tail = LogTail::start(id);
+        let mut tail = LogTail::start(&row);
         let event = Event::Status { status: StatusPhase::Queued, attempt: 0, reason: None };
         self.tables.append_event(id, &mut tail, &event)?;
         row.job.last_event_id = tail.seq;

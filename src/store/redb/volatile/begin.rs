@@ -49,7 +49,8 @@ impl RedbStore {
         let (spec, cancel) = (Arc::new(spec), CancelToken::new(Arc::clone(&shared.clock)));
         let lease =
             Lease { job: job.clone(), spec: Arc::clone(&spec), cancel: cancel.clone(), is_in_memory: true };
-        shared.volatile.insert(VolatileJob::new(JobRow::new(job, 0), spec, cancel, log));
+        let row = JobRow { is_chained: shared.bounds.chains_logs, ..JobRow::new(job, 0) };
+        shared.volatile.insert(VolatileJob::new(row, spec, cancel, log));
         shared.claims.settle(&claim, Ok(lease));
         Ok(accepted)
     }

@@ -1,7 +1,6 @@
 //! Stores a job that was in memory: all that its submission, its claim and its appends would have written.
 
 use crate::domain::id::JobId;
-use crate::domain::log_chain::ChainLink;
 use crate::ports::StoreError;
 use crate::store::redb::codec::keys::jobs::JobOwnerKey;
 use crate::store::redb::writer::transaction::Transaction;
@@ -26,7 +25,7 @@ impl Transaction<'_> {
         self.tables.owned.insert(&key.encode(), &id.to_bytes())?;
         self.tables.running.insert(&id.to_bytes(), ())?;
         let (entries, tail) = log.numbered();
-        let mut tail = LogTail { link: Some(ChainLink::start(id)), ..tail };
+        let mut tail = LogTail { link: LogTail::start(&row).link, ..tail };
         entries.iter().try_for_each(|entry| self.tables.write(id, &mut tail, entry))?;
         row.job.last_event_id = tail.seq;
         self.put_row(&row)?;

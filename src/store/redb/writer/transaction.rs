@@ -326,6 +326,7 @@ mod tests {
             share: None,
             has_quotas: false,
             exports_spans: false,
+            chains_logs: true,
         };
         let tables = Tables::open(&writing).unwrap();
         let mut transaction = Transaction::new(
