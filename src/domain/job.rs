@@ -248,6 +248,16 @@ pub struct JobSpec {
 }
 
 impl JobSpec {
+    /// Whether its first call of the model takes the request only, and nothing else that is stored.
+    pub fn is_self_contained(&self) -> bool {
+        self.conversation_id.is_none()
+            && self.run_at_ms.is_none()
+            && self.handed_approvals.is_none()
+            && self.origin.is_client()
+            && self.conditions.is_default()
+            && !Message::have_images(&self.input)
+    }
+
     /// A client's request for one run without a conversation; every field that is not named here has its
     /// default.
     pub fn new(model: String, input: Vec<Message>, max_steps: u32, timeout_s: u64) -> Self {

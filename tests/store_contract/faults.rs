@@ -7,7 +7,7 @@ use nanoclaw::domain::job::JobStatus;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
 use nanoclaw::ports::{
-    CancelReason, CancelToken, Lease, LeaseError, Store, StoreError, SubmitError, Ticket, Urgency,
+    CancelReason, CancelToken, Clock, Lease, LeaseError, Store, StoreError, SubmitError, Ticket, Urgency,
 };
 use nanoclaw::store::options::StoreOptions;
 use nanoclaw::store::{RedbStore, WriterLossCause};
@@ -15,7 +15,7 @@ use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 /// An in-memory disk that outlives its database, with a switch for each kind of failure.
@@ -138,6 +138,60 @@ fn a_failed_commit_heals(switch: fn(&Disk) -> &AtomicBool) {
         assert_eq!(store.job(ANN, id(n)).unwrap().unwrap().status, JobStatus::Succeeded);
     }
     assert!(*watch.borrow() > before);
+}
+
+/// The lease that a waiting worker gets for a new job while the sync of its acceptance blocks.
+fn lease_before_the_sync(store: &Arc<RedbStore>, disk: &Flaky, n: u128) -> Option<Lease> {
+    let worker = Arc::clone(store);
+    let (sender, leases) = mpsc::channel();
+    let clock = Arc::new(SystemClock::new());
+    let stop = CancelToken::new(clock.clone());
+    let of_worker = stop.clone();
+    std::thread::spawn(move || drop(sender.send(worker.claim_next(&of_worker, Duration::from_secs(20)))));
+    // Time for the worker to wait; if it was too short, the caller tries again.
+    clock.sleep(&stop, Duration::from_millis(50));
+    let gate = disk.0.gate.lock().unwrap();
+    let accepted = store.submit(vec![job(n, ANN)]);
+    let lease = leases.recv_timeout(Duration::from_secs(2)).ok().and_then(|lease| lease.unwrap());
+    assert!(store.job(ANN, id(n)).unwrap().is_none(), "nobody sees the job before its commit");
+    drop(gate);
+    drop(accepted.wait());
+    lease
+}
+
+#[test]
+fn p1_a_worker_begins_a_new_job_during_its_commit() {
+    let disk = Flaky::default();
+    let store = store_on(&disk);
+    let lease = (1..10).find_map(|n| lease_before_the_sync(&store, &disk, n)).expect("an early lease");
+    let job = store.job(ANN, lease.job.id).unwrap().expect("accepted");
+    assert_eq!((job.status, job.attempt), (JobStatus::Running, 1));
+    store.append(lease.fence(), vec![delta(0, 0, "x")], Urgency::Now).wait().unwrap();
+    store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
+}
+
+#[test]
+fn p1_a_worker_stops_if_the_commit_of_its_new_job_fails() {
+    let disk = Flaky::default();
+    let store = store_on(&disk);
+    store.submit(vec![job(100, ANN)]).wait().unwrap();
+    let other = claim(&store);
+    let lease_of_failed = |n| {
+        disk.0.syncs_fail.store(true, Ordering::SeqCst);
+        let lease = lease_before_the_sync(&store, &disk, n);
+        disk.0.syncs_fail.store(false, Ordering::SeqCst);
+        lease
+    };
+    let lease = (1..10).find_map(lease_of_failed).expect("an early lease");
+    assert_eq!(lease.cancel.reason(), Some(CancelReason::LeaseLost));
+    let late = store.append(lease.fence(), vec![delta(0, 0, "late")], Urgency::Now).wait();
+    assert_eq!(late, Err(LeaseError::Fenced { job: lease.job.id }), "what it wrote is not of this job");
+    store.append(other.fence(), vec![delta(0, 0, "goes on")], Urgency::Now).wait().unwrap();
+    // The failed commit may have reached the disk. Then the job runs anew.
+    if store.job(ANN, lease.job.id).unwrap().is_some() {
+        let again = claim(&store);
+        assert_eq!((again.job.id, again.job.crashes), (lease.job.id, 0));
+    }
 }
 
 #[test]

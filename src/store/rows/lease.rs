@@ -5,13 +5,35 @@ use crate::domain::event::{Event, Record, StepKind};
 use crate::domain::id::JobId;
 use crate::domain::job::JobSpec;
 use crate::domain::log_chain::{ChainLink, RecordPlace};
-use crate::ports::CancelToken;
+use crate::ports::{CancelToken, Lease};
 use crate::store::rows::job::JobRow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// All leases, by job.
 pub(crate) type Leases = HashMap<JobId, LeasedJob>;
+
+/// The leases of a transaction.
+#[derive(Debug, Default)]
+pub(crate) struct ClaimedLeases {
+    /// Of jobs that the transaction accepts and whose first step is to ask the model: the answer can only be
+    /// written after the commit, so their workers need not wait for it.
+    pub(crate) early: Vec<Lease>,
+    /// Those that exist with the commit.
+    pub(crate) committed: Vec<Lease>,
+}
+
+impl ClaimedLeases {
+    /// How many jobs are leased.
+    pub(crate) fn len(&self) -> usize {
+        self.early.len().saturating_add(self.committed.len())
+    }
+
+    /// All of them, for a caller that waits for the commit.
+    pub(crate) fn into_all(self) -> Vec<Lease> {
+        self.early.into_iter().chain(self.committed).collect()
+    }
+}
 
 /// One lease. Cheap to clone: a transaction works on a copy, and the commit makes the copy the lease.
 #[derive(Debug, Clone)]

@@ -1,25 +1,29 @@
-//! Leases ready jobs. The attempt is counted, durably, before any work.
+//! Leases ready jobs. The attempt is counted, durably, before any work: but for a job that is accepted by the
+//! same commit. A crash loses such a job with its acceptance, which no client has heard of.
 
 use crate::domain::id::JobId;
 use crate::domain::job::JobStatus;
 use crate::ports::{CancelToken, Lease, StoreError};
 use crate::store::redb::codec::keys::jobs::ReadyEntry;
 use crate::store::redb::writer::transaction::{ClaimableJob, Transaction};
-use crate::store::rows::lease::LeasedJob;
+use crate::store::rows::lease::{ClaimedLeases, LeasedJob};
 use std::sync::Arc;
 
 impl Transaction<'_> {
     /// Leases up to `max` ready jobs.
-    pub(crate) fn claim_jobs(&mut self, max: usize) -> Result<Vec<Lease>, StoreError> {
+    pub(crate) fn claim_jobs(&mut self, max: usize) -> Result<ClaimedLeases, StoreError> {
         self.admit_due()?;
-        let mut leases = Vec::new();
+        let mut leases = ClaimedLeases::default();
         while leases.len() < max {
             let Some(ReadyEntry { job, since_ms }) = self.take_ready()? else { break };
+            let is_fresh = self.fresh_jobs.contains_key(&job);
             match self.prepare(job) {
                 Ok((row, ..)) if self.hold_overdue(&row)? => {}
                 Ok(ready) => {
                     self.effects.metrics.claim(self.now_ms.saturating_sub(since_ms));
-                    leases.push(self.lease_out(ready)?);
+                    let lease = self.lease_out(ready)?;
+                    let is_early = is_fresh && lease.spec.is_self_contained();
+                    if is_early { leases.early.push(lease) } else { leases.committed.push(lease) }
                 }
                 Err(StoreError::Corrupt(reason)) => self.quarantine(job, &reason)?,
                 Err(error) => return Err(error),

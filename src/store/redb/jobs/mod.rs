@@ -9,8 +9,9 @@ use crate::domain::job::{History, Job, JobOutcome, JobSpec};
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::ports::{
-    BackgroundJobs, CancelToken, EventPage, Fence, Idempotent, JobChangeError, JobPage, JobQuery, Lease,
-    LeaseError, NewJob, Results, SpawnError, Store, StoreError, SubmitError, Ticket, Urgency,
+    BackgroundJobs, CancelReason, CancelToken, EventPage, Fence, Idempotent, JobChangeError, JobPage,
+    JobQuery, Lease, LeaseError, NewJob, Results, SpawnError, Store, StoreError, SubmitError, Ticket,
+    Urgency,
 };
 use crate::store::redb::batches;
 use crate::store::redb::codec::keys::jobs::{LogBytes, LogKey};
@@ -74,7 +75,7 @@ impl Store for RedbStore {
             return Ticket::resolved(Ok(Vec::new()));
         }
         // No lease exists before the commit, and recovery finds those that a failed one left behind.
-        self.push(WriteOptions::default(), move |transaction| transaction.claim_jobs(max))
+        self.push(WriteOptions::default(), move |transaction| Ok(transaction.claim_jobs(max)?.into_all()))
     }
 
     fn append(&self, fence: Fence, records: Vec<Record>, urgency: Urgency) -> Ticket<(), LeaseError> {
@@ -107,7 +108,8 @@ impl Store for RedbStore {
         let ended = self.finish(fence, records, ending).wait();
         // The worker learns of a failed claim when it claims again.
         let lease = claim.and_then(|id| claims.leave(id)).ok().flatten();
-        (ended, lease)
+        // An early lease ends with a commit that fails.
+        (ended, lease.filter(|lease| lease.cancel.reason() != Some(CancelReason::LeaseLost)))
     }
 
     fn release(&self, fence: Fence) -> Ticket<(), LeaseError> {

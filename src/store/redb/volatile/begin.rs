@@ -2,7 +2,6 @@
 
 use crate::domain::event::{Event, StatusPhase};
 use crate::domain::job::{Job, JobSpec, JobStatus};
-use crate::domain::message::Message;
 use crate::ports::{CancelToken, Lease, NewJob};
 use crate::store::redb::store::RedbStore;
 use crate::store::redb::volatile::log::VolatileLog;
@@ -13,14 +12,7 @@ use std::sync::Arc;
 
 /// Whether a job needs nothing of the store while it runs but its log.
 fn needs_log_only(spec: &JobSpec) -> bool {
-    spec.conversation_id.is_none()
-        && spec.project_id.is_none()
-        && spec.run_at_ms.is_none()
-        && spec.handed_approvals.is_none()
-        && spec.origin.is_client()
-        && spec.conditions.is_default()
-        && !spec.tools.offers_any()
-        && !Message::have_images(&spec.input)
+    spec.is_self_contained() && spec.project_id.is_none() && !spec.tools.offers_any()
 }
 
 impl RedbStore {

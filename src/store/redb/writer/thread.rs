@@ -13,7 +13,7 @@ use crate::store::redb::writer::shared::{StoreShared, WriterLossCause};
 use crate::store::redb::writer::transaction::{CommitOutcome, Transaction, TransactionContext};
 use crate::store::redb::writer::write::{QueuedWrite, WriteOptions, queued_write};
 use crate::store::rows::clock_trust::{ClockReading, StoredClock};
-use crate::store::rows::lease::Leases;
+use crate::store::rows::lease::{ClaimedLeases, Leases};
 use crate::store::rows::sweeper::{RetentionSweep, Sweeper};
 use crate::store::slow_commits::{CommitTiming, SlowCommits};
 use crate::store::waiting_claims::{PublishedQueue, WaitingClaim};
@@ -251,8 +251,8 @@ impl WriterThread {
         self.health.is_lost(self.shared.clock.monotonic_ms())
     }
 
-    /// Applies the writes, leases jobs to claims, and commits both. Claims without a job wait again during
-    /// the commit.
+    /// Applies the writes, leases jobs to claims, and commits both. During the commit the workers of early
+    /// leases work, and claims without a job wait again.
     fn commit(
         &mut self,
         writes: &mut [Box<dyn QueuedWrite>],
@@ -265,14 +265,19 @@ impl WriterThread {
         // Until the commit nothing is in doubt: a panic is the fault of one write, as an unreadable value is.
         let (writing, mut committed) =
             self.health.catch(StoreError::Corrupt, || self.apply(writes, quick, low_disk, claims.len()))?;
-        let leases = std::mem::take(&mut committed.leases);
-        let spare = claims.len().saturating_sub(leases.len());
+        let ClaimedLeases { early, committed: leases } = std::mem::take(&mut committed.leases);
+        let spare = claims.len().saturating_sub(leases.len()).saturating_sub(early.len());
         self.shared.claims.put_back(claims.drain(..spare).collect(), false);
+        let early_cancels: Vec<_> = early.iter().map(|lease| lease.cancel.clone()).collect();
+        self.shared.claims.resolve(claims.split_off(leases.len()), early);
         if committed.is_dirty {
             let began_us = self.shared.clock.monotonic_us();
             let landed = self.health.catch(StoreError::Io, || Ok(writing.commit()?));
             // A file that has lost its name keeps no promise.
             if let Err(error) = landed.and_then(|()| self.shared.medium.check_place()) {
+                for cancel in early_cancels {
+                    cancel.cancel(CancelReason::LeaseLost);
+                }
                 self.in_doubt_jobs.extend(committed.changed.keys().chain(committed.effects.new_seqs.keys()));
                 self.in_doubt_batches.extend(committed.effects.batch_changes.keys());
                 return Err(error);
@@ -313,7 +318,7 @@ impl WriterThread {
             }
             write.apply(&mut transaction)?;
         }
-        let leases = if claims > 0 { transaction.claim_jobs(claims)? } else { Vec::new() };
+        let leases = if claims > 0 { transaction.claim_jobs(claims)? } else { ClaimedLeases::default() };
         let committed = CommitOutcome { leases, ..transaction.finish()? };
         Ok((writing, committed))
     }

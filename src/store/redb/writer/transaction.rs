@@ -5,7 +5,7 @@ use crate::domain::fair_share::Holdings;
 use crate::domain::id::{BatchId, JobId, UserId};
 use crate::domain::job::{Job, JobSpec, JobStatus};
 use crate::domain::log_chain::LogSigningKey;
-use crate::ports::{CancelReason, CancelToken, Clock, Fence, Lease, LeaseError, StoreError};
+use crate::ports::{CancelReason, CancelToken, Clock, Fence, LeaseError, StoreError};
 use crate::store::commit_metrics::CommitMetrics;
 use crate::store::limits::StoreLimits;
 use crate::store::queue_length::QueueLength;
@@ -16,7 +16,7 @@ use crate::store::redb::codec::tables::{StoreCounters, Tables};
 use crate::store::redb::jobs::row::shown;
 use crate::store::redb::volatile::table::VolatileJobs;
 use crate::store::rows::job::{JobRow, QueuePlace};
-use crate::store::rows::lease::{LeasedJob, Leases, LogTail};
+use crate::store::rows::lease::{ClaimedLeases, LeasedJob, Leases, LogTail};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ pub(crate) struct CommitOutcome {
     pub(crate) changed: HashMap<JobId, Option<LeasedJob>>,
     pub(crate) effects: CommitEffects,
     /// Leases for the waiting claims.
-    pub(crate) leases: Vec<Lease>,
+    pub(crate) leases: ClaimedLeases,
     /// The queue behind the commit.
     pub(crate) queue: QueueLength,
     /// Whether there is anything to commit.
@@ -157,7 +157,7 @@ impl<'t> Transaction<'t> {
         let ready = self.tables.ready.len()?;
         let Self { changed, effects, is_dirty, counters, .. } = self;
         let queue = QueueLength { ready, due_ms, unfinished: counters.unfinished };
-        Ok(CommitOutcome { changed, effects, leases: Vec::new(), queue, is_dirty })
+        Ok(CommitOutcome { changed, effects, leases: ClaimedLeases::default(), queue, is_dirty })
     }
 
     /// Takes the lease of a valid fence. The caller returns it with [`Transaction::keep`] or ends it with
