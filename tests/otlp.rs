@@ -1,7 +1,7 @@
 //! The export of spans to a collector of OpenTelemetry: encoding, retries, crashes, losses, and secrets.
 
 use crate::support::receiver::{Arrival, Receiver, ReceiverReply};
-use crate::support::upstream::{Answer, Upstream, tool_results};
+use crate::support::upstream::{Act, Answer, Upstream, tool_results};
 use crate::support::{Server, command, wait_until};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -119,6 +119,31 @@ fn a_job_is_exported_as_a_tree_of_spans_in_otlp_json() {
     }
     wait_for_metric(&server, "nanoclaw_otlp_spans_total{outcome=\"exported\"}", 5.0);
     wait_for_metric(&server, "nanoclaw_otlp_jobs_waiting", 0.0);
+}
+
+#[test]
+fn a_span_has_the_model_that_its_provider_names() {
+    let upstream = Upstream::start(|request, _| {
+        let named = if tool_results(request).is_empty() { "scripted-2026" } else { "scripted" };
+        let mut answer = match named {
+            "scripted" => Answer::text("It is 42."),
+            _ => Answer::calls(&[("calculator", json!({"expression": "6*7"}))]),
+        };
+        for act in &mut answer.acts {
+            if let Act::Data(chunk) = act {
+                chunk["model"] = json!(named);
+            }
+        }
+        answer
+    });
+    let receiver = Receiver::start(|_| ReceiverReply::Status(200));
+    let server = Server::start_against(&upstream, &config(&receiver));
+    run(&server, &json!({"input": "hello"}));
+    let spans = spans(&receiver.arrivals(1));
+    let chats = spans.iter().filter(|span| span["name"] == "chat scripted");
+    let models: Vec<_> =
+        chats.map(|span| attribute(span, "gen_ai.response.model")["stringValue"].clone()).collect();
+    assert_eq!(models, [json!("scripted-2026"), json!("scripted")]);
 }
 
 #[test]

@@ -29,7 +29,15 @@ impl From<Event> for Record {
 impl EngineMark {
     /// The end of a model call without anything that a provider or the clock adds.
     pub fn model_finished(finish_reason: FinishReason, usage: Usage, model: Option<String>) -> Self {
-        Self::ModelFinished { finish_reason, usage, model, echo: None, stop_sequence: None, times: None }
+        Self::ModelFinished {
+            finish_reason,
+            usage,
+            model,
+            response_model: None,
+            echo: None,
+            stop_sequence: None,
+            times: None,
+        }
     }
 }
 
@@ -408,6 +416,9 @@ pub enum EngineMark {
         /// The model that answered; absent for the job's own model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
+        /// The model that answered, as its provider names it, if it is not the one that was asked for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        response_model: Option<String>,
         /// Opaque data that the provider wants back.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         echo: Option<ProviderReplay>,
@@ -552,6 +563,23 @@ mod tests {
         let read: Record = serde_json::from_str(old).expect("parses");
         assert_eq!(read, EngineMark::Approved { id_refs: vec!["a".into()], always: Vec::new() }.into());
         assert_eq!(serde_json::to_string(&read).expect("serialises"), old, "and is written as before");
+    }
+
+    #[test]
+    fn the_model_that_has_answered_is_written_only_if_it_is_another_one() {
+        let plain = r#"{"mark":"model_finished","finish_reason":"stop","usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}"#;
+        let read: Record = serde_json::from_str(plain).expect("an older log");
+        assert_eq!(read, EngineMark::model_finished(FinishReason::Stop, Usage::new(1, 1), None).into());
+        assert!(!serde_json::to_string(&read).expect("serialises").contains("response_model"));
+        let named = plain.replace("}}", r#"},"response_model":"m-1"}"#);
+        let Record::Mark(EngineMark::ModelFinished { response_model, .. }) =
+            serde_json::from_str(&named).expect("parses")
+        else {
+            panic!("another record")
+        };
+        assert_eq!(response_model.as_deref(), Some("m-1"));
+        let of_a_newer_version = plain.replace("}}", r#"},"not_known_yet":1}"#);
+        assert_eq!(serde_json::from_str::<Record>(&of_a_newer_version).expect("parses"), read);
     }
 
     #[test]

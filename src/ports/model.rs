@@ -3,7 +3,7 @@
 use super::clock::CancelToken;
 use super::forward::{ForwardRequest, ForwardSink};
 use super::model_health::ModelHealth;
-use crate::domain::event::FinishReason;
+use crate::domain::event::{EngineMark, FinishReason};
 use crate::domain::message::{Message, ProviderReplay};
 use crate::domain::model_settings::ModelSettings;
 use crate::domain::tool::{ToolCall, ToolDefinition};
@@ -78,6 +78,41 @@ pub struct Completion {
     pub stop_sequence: Option<String>,
     /// Opaque data that the provider wants back with this answer.
     pub echo: Option<ProviderReplay>,
+    /// The model that has answered, as the provider names it, if it is not the one that was asked for.
+    pub response_model: Option<String>,
+}
+
+impl Completion {
+    /// Longest name of a model that is kept, bytes.
+    const MODEL_BYTES: usize = 256;
+
+    /// A completion without anything that only some providers say.
+    pub fn new(tool_calls: Vec<ToolCall>, finish_reason: FinishReason) -> Self {
+        Self { tool_calls, finish_reason, stop_sequence: None, echo: None, response_model: None }
+    }
+
+    /// Its tool calls, and the end of the call for the log. `model`: that of the mark.
+    pub fn into_end(self, usage: Usage, model: Option<String>) -> (Vec<ToolCall>, EngineMark) {
+        let Self { tool_calls, finish_reason, stop_sequence, echo, response_model } = self;
+        let end = EngineMark::ModelFinished {
+            finish_reason,
+            usage,
+            model,
+            response_model,
+            echo,
+            stop_sequence,
+            times: None,
+        };
+        (tool_calls, end)
+    }
+
+    /// The same completion of a request to the model with this name at its provider.
+    #[must_use]
+    pub fn of_model(mut self, asked: &str) -> Self {
+        self.response_model
+            .take_if(|name| name == asked || name.is_empty() || name.len() > Self::MODEL_BYTES);
+        self
+    }
 }
 
 /// Why a call gave no complete answer. The text is for clients: no URL and no key (P9).

@@ -146,5 +146,5 @@ fn spend(sink: ChunkSink<'_>) {
 
 fn completion(tool_calls: Vec<ToolCall>) -> Completion {
     let finish_reason = if tool_calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
-    Completion { tool_calls, finish_reason, echo: None, stop_sequence: None }
+    Completion::new(tool_calls, finish_reason)
 }

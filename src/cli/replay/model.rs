@@ -71,11 +71,18 @@ impl CheckingModel {
             place = place.saturating_add(1);
         }
         match recording.mark_at(place) {
-            Some(EngineMark::ModelFinished { finish_reason, usage, echo, stop_sequence, .. }) => {
+            Some(EngineMark::ModelFinished {
+                finish_reason,
+                usage,
+                echo,
+                stop_sequence,
+                response_model,
+                ..
+            }) => {
                 spend(*usage, sink);
-                let (finish_reason, echo, stop_sequence) =
-                    (*finish_reason, echo.clone(), stop_sequence.clone());
-                Ok(Completion { tool_calls, finish_reason, stop_sequence, echo })
+                let (echo, stop_sequence) = (echo.clone(), stop_sequence.clone());
+                let whole = Completion::new(tool_calls, *finish_reason);
+                Ok(Completion { stop_sequence, echo, response_model: response_model.clone(), ..whole })
             }
             _ => Err(self.failure(recording, place, sink)),
         }
@@ -134,12 +141,7 @@ impl CheckingModel {
             return Err(ModelError::Stopped);
         }
         spend(*usage, sink);
-        Ok(Completion {
-            tool_calls: Vec::new(),
-            finish_reason: crate::domain::event::FinishReason::Stop,
-            stop_sequence: None,
-            echo: None,
-        })
+        Ok(Completion::new(Vec::new(), crate::domain::event::FinishReason::Stop))
     }
 
     fn side_failure(&self, recording: &RunRecording, place: usize, sink: ChunkSink<'_>) -> ModelError {
@@ -228,8 +230,9 @@ impl Model for SequenceModel {
                 }
                 Record::Mark(EngineMark::ModelFinished { finish_reason, usage, stop_sequence, .. }) => {
                     spend(*usage, sink);
-                    let (finish_reason, stop_sequence) = (*finish_reason, stop_sequence.clone());
-                    return Ok(Completion { tool_calls, finish_reason, stop_sequence, echo: None });
+                    let (whole, stop_sequence) =
+                        (Completion::new(tool_calls, *finish_reason), stop_sequence.clone());
+                    return Ok(Completion { stop_sequence, ..whole });
                 }
                 Record::Mark(mark @ EngineMark::ModelFailed { usage, .. }) => {
                     spend(*usage, sink);

@@ -31,6 +31,10 @@ struct OpenToolCall {
     place: RecordPlace,
 }
 
+/// The reason of a good end with the model that answered, if its provider has named another one; or type and
+/// message of a failure.
+type ModelCallOutcome<'a> = Result<(&'static str, Option<&'a str>), (&'static str, Option<&'a str>)>;
+
 /// What a model call came to.
 #[derive(Clone, Copy)]
 struct ModelCallEnd<'a> {
@@ -38,8 +42,7 @@ struct ModelCallEnd<'a> {
     model: Option<&'a str>,
     usage: Option<Usage>,
     times: Option<CallTimes>,
-    /// The reason of a good end, or type and message of a failure.
-    outcome: Result<&'static str, (&'static str, Option<&'a str>)>,
+    outcome: ModelCallOutcome<'a>,
 }
 
 /// Collects the spans of one job, record by record.
@@ -141,10 +144,10 @@ impl<'a> SpanFold<'a> {
 
     fn push_mark(&mut self, place: RecordPlace, mark: &EngineMark) {
         match mark {
-            EngineMark::ModelFinished { finish_reason, usage, model, times, .. } => {
+            EngineMark::ModelFinished { finish_reason, usage, model, response_model, times, .. } => {
                 // A sentence that stands for an answer has neither.
                 if times.is_some() || usage.total_tokens > 0 {
-                    let outcome = Ok(reason_name(*finish_reason));
+                    let outcome = Ok((reason_name(*finish_reason), response_model.as_deref()));
                     let (model, usage) = (model.as_deref(), Some(*usage));
                     self.end_model_call(ModelCallEnd { place, model, usage, times: *times, outcome });
                 }
@@ -189,13 +192,17 @@ impl<'a> SpanFold<'a> {
         if let Some(usage) = usage {
             attributes.usage(usage);
         }
-        let name = format!("chat {}", identity.map_or(id, |identity| &identity.model));
+        let asked = identity.map_or(id, |identity| &identity.model);
+        let name = format!("chat {asked}");
         match outcome {
-            Ok(reason) => attributes.finish_reason(reason),
+            Ok((reason, answered)) => {
+                attributes.text("gen_ai.response.model", answered.unwrap_or(asked));
+                attributes.finish_reason(reason);
+            }
             Err((code, _)) => attributes.text("error.type", code),
         }
         if self.options.include_content && (!self.answer.is_empty() || !self.answer_calls.is_empty()) {
-            let reason = outcome.unwrap_or("error");
+            let reason = outcome.map_or("error", |(reason, _)| reason);
             let output = self.content.output(&self.answer, &self.answer_calls, reason);
             attributes.content("gen_ai.output.messages", &output);
         }

@@ -94,8 +94,7 @@ fn times(started_at_ms: u64, ended_at_ms: u64) -> CallTimes {
 }
 
 fn finished(finish_reason: FinishReason, times: Option<CallTimes>, usage: Usage) -> Record {
-    EngineMark::ModelFinished { finish_reason, usage, model: None, echo: None, stop_sequence: None, times }
-        .into()
+    Record::from(EngineMark::model_finished(finish_reason, usage, None)).with_model_times(times)
 }
 
 fn failed(times: Option<CallTimes>) -> Record {
@@ -193,6 +192,21 @@ fn models_have_the_names_of_their_provider() {
         assert_eq!(attribute(span, "gen_ai.request.model"), "gpt-9");
         assert_eq!(attribute(span, "server.address"), "api.test");
     }
+}
+
+#[test]
+fn an_answer_has_the_model_that_its_provider_names() {
+    let mut log = agent_log();
+    let Record::Mark(EngineMark::ModelFinished { response_model, .. }) = &mut log[4] else {
+        panic!("the end")
+    };
+    *response_model = Some("demo-2026".to_owned());
+    log.insert(2, failed(Some(times(10_100, 10_900))));
+    let spans = spans(&log);
+    assert_eq!(spans[1].attributes.get("gen_ai.response.model"), None, "nothing has answered");
+    assert_eq!((spans[2].name.as_str(), attribute(&spans[2], "gen_ai.request.model")), ("chat demo", "demo"));
+    assert_eq!(attribute(&spans[2], "gen_ai.response.model"), "demo-2026");
+    assert_eq!(attribute(&spans[5], "gen_ai.response.model"), "demo", "as asked for");
 }
 
 #[test]

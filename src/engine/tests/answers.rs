@@ -25,7 +25,7 @@ fn answer_text(
             return Err(ModelError::Stopped);
         }
     }
-    Ok(Completion { tool_calls: Vec::new(), finish_reason, echo: None, stop_sequence: None })
+    Ok(Completion::new(Vec::new(), finish_reason))
 }
 
 /// A fixture whose model returns these answers in order and repeats the last one.

@@ -25,7 +25,7 @@ fn is_summary_request(request: &ModelRequest) -> bool {
 fn summary_answer(sink: ChunkSink<'_>) -> Completion {
     assert!(sink(Chunk::Text("they talked")).is_continue());
     assert!(sink(Chunk::Spent(Usage::new(50, 3))).is_continue());
-    Completion { tool_calls: Vec::new(), finish_reason: FinishReason::Stop, echo: None, stop_sequence: None }
+    Completion::new(Vec::new(), FinishReason::Stop)
 }
 
 /// A model that calls a tool in every answer, each time with a long text.
@@ -34,7 +34,7 @@ fn verbose_answer(request: &ModelRequest, sink: ChunkSink<'_>) -> Completion {
     assert!(sink(Chunk::Text(&"word ".repeat(200))).is_continue());
     let calls = if request.may_call { vec![call(&format!("c{round}"), "pure")] } else { Vec::new() };
     let finish_reason = if calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
-    Completion { tool_calls: calls, finish_reason, echo: None, stop_sequence: None }
+    Completion::new(calls, finish_reason)
 }
 
 fn window(tokens: u32) -> Vec<ModelInfo> {
@@ -198,12 +198,7 @@ fn p8_a_summary_is_limited_to_a_small_part_of_the_window() {
                 return Err(ModelError::Stopped);
             }
         }
-        Ok(Completion {
-            tool_calls: Vec::new(),
-            finish_reason: FinishReason::Length,
-            echo: None,
-            stop_sequence: None,
-        })
+        Ok(Completion::new(Vec::new(), FinishReason::Length))
     });
     fixture.configure(window(2_000));
     Arc::get_mut(&mut fixture.store).expect("no other owner yet").change_spec(|spec| spec.max_steps = 12);

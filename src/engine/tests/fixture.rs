@@ -364,7 +364,7 @@ pub(super) fn answer_with_calls(calls: Vec<ToolCall>, sink: ChunkSink<'_>) -> Re
     if sink(Chunk::Spent(Usage::new(10, 5))).is_break() {
         return Err(ModelError::Stopped);
     }
-    Ok(Completion { tool_calls: calls, finish_reason, echo: None, stop_sequence: None })
+    Ok(Completion::new(calls, finish_reason))
 }
 
 /// Number of answers that this job already has.

@@ -469,7 +469,7 @@ impl TurnState {
         usage: Usage,
         is_client: &dyn Fn(&str) -> bool,
     ) -> Vec<Record> {
-        let Completion { tool_calls, finish_reason, echo, stop_sequence } = completion;
+        let (tool_calls, end) = completion.into_end(usage, self.failures.model().map(str::to_owned));
         let mut calls: Vec<Record> = Vec::new();
         let mut used_refs = self.used_refs.clone();
         let accepted_calls = if with_tools { tool_calls } else { Vec::new() };
@@ -489,10 +489,7 @@ impl TurnState {
         // Readers drop the pieces of calls that the answer does not have.
         let mut records = Self::discard(&streamed.map(|step| step.index).collect::<Vec<_>>());
         records.extend(calls);
-        let (model, times) = (self.failures.model().map(str::to_owned), None);
-        records.push(
-            EngineMark::ModelFinished { finish_reason, usage, model, echo, stop_sequence, times }.into(),
-        );
+        records.push(end.into());
         records
     }
 

@@ -98,12 +98,7 @@ mod tests {
                 name: (*name).to_owned(),
                 arguments: (*arguments).to_owned(),
             };
-            let completion = Completion {
-                tool_calls: calls.iter().map(call).collect(),
-                finish_reason: FinishReason::ToolCalls,
-                stop_sequence: None,
-                echo: None,
-            };
+            let completion = Completion::new(calls.iter().map(call).collect(), FinishReason::ToolCalls);
             let records = self.turn.seal(completion, true, Usage::default(), &|_| true);
             let shown = records.iter().filter_map(|record| match record {
                 Record::Event(Event::ToolCall { index, call, .. }) => Some((*index, call.arguments.clone())),

@@ -36,7 +36,7 @@ fn is_client(name: &str) -> bool {
 
 fn completion(calls: Vec<ToolCall>) -> Completion {
     let finish_reason = if calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
-    Completion { tool_calls: calls, finish_reason, echo: None, stop_sequence: None }
+    Completion::new(calls, finish_reason)
 }
 
 fn extend(log: &mut Vec<Record>, turn: &mut TurnState, records: Vec<Record>) {

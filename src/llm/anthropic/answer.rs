@@ -43,6 +43,8 @@ pub(super) struct AnthropicAnswer<'a> {
     spent: Usage,
     reported: Usage,
     container: Option<String>,
+    /// The model that answers, as the first message with a name says.
+    model: Option<String>,
     stop_sequence: Option<String>,
     surrogates: SurrogateJoiner,
 }
@@ -61,6 +63,7 @@ impl<'a> AnthropicAnswer<'a> {
             spent: Usage::default(),
             reported: Usage::default(),
             container: None,
+            model: None,
             stop_sequence: None,
             surrogates: SurrogateJoiner::default(),
         }
@@ -127,6 +130,7 @@ impl<'a> AnthropicAnswer<'a> {
     fn update(&mut self, head: MessageHead) -> Result<(), ModelError> {
         self.tokens.replace(head.tokens);
         self.container = head.container.or(self.container.take());
+        self.model = self.model.take().or(head.model);
         self.stop_sequence = self.stop_sequence.take().or(head.stop_sequence);
         // The first stop reason counts, as in the other dialect.
         self.end = self.end.or(head.stop_reason.as_deref().map(read_end));
@@ -232,7 +236,7 @@ impl<'a> AnthropicAnswer<'a> {
         let stop_sequence = self.request.named_stop(self.stop_sequence.take());
         let echo = self.echo(&calls, finish_reason);
         let tool_calls = calls.into_iter().flatten().collect();
-        Ok(Completion { tool_calls, finish_reason, stop_sequence, echo })
+        Ok(Completion { tool_calls, finish_reason, stop_sequence, echo, response_model: self.model })
     }
 
     /// The blocks that must go back with the history; `None` if text and calls are enough.

@@ -64,12 +64,12 @@ impl AnthropicDialect {
         for _ in 0..MAX_PAUSES {
             self.read(&body, cancel, &mut answer)?;
             if !answer.is_paused() {
-                return Ok(answer.finish()?);
+                return Ok(answer.finish()?.of_model(&self.options.upstream_id));
             }
             body = Cow::Owned(request::continuation(&first, answer.begin_continuation(), answer.container()));
         }
         self.read(&body, cancel, &mut answer)?;
-        Ok(answer.finish()?)
+        Ok(answer.finish()?.of_model(&self.options.upstream_id))
     }
 
     fn read(

@@ -41,6 +41,8 @@ pub(super) struct MessageHead {
     pub(super) stop_reason: Option<String>,
     /// The text of the request that ended the answer.
     pub(super) stop_sequence: Option<String>,
+    /// The model that answers.
+    pub(super) model: Option<String>,
     /// The container in which the provider's own tools ran.
     pub(super) container: Option<String>,
 }
@@ -138,6 +140,7 @@ impl MessageHead {
             tokens: message.get("usage").map(AnthropicUsage::read).unwrap_or_default(),
             stop_reason: text(message.get("stop_reason")).filter(|reason| !reason.is_empty()),
             stop_sequence: text(message.get("stop_sequence")),
+            model: text(message.get("model")).filter(|name| !name.is_empty()),
             container: text(message.pointer("/container/id")),
         }
     }

@@ -72,7 +72,7 @@ pub(super) fn ask(
     );
     let finish_reason = if tool_calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
     reply.emit(Chunk::Spent(usage))?;
-    Ok(Completion { tool_calls, finish_reason, echo: None, stop_sequence: None })
+    Ok(Completion::new(tool_calls, finish_reason))
 }
 
 /// The last user message and the results of the calls made since.

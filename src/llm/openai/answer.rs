@@ -46,6 +46,8 @@ pub(super) struct OpenAiAnswer<'a> {
     is_garbled: bool,
     end: Option<StreamEnd>,
     stop_sequence: Option<String>,
+    /// The model that answers, as the first chunk with a name says.
+    model: Option<String>,
     usage: Usage,
     has_reported: bool,
 }
@@ -71,6 +73,7 @@ impl<'a> OpenAiAnswer<'a> {
             is_garbled: false,
             end: None,
             stop_sequence: None,
+            model: None,
             usage: Usage::default(),
             has_reported: false,
         }
@@ -98,6 +101,9 @@ impl<'a> OpenAiAnswer<'a> {
             let message = "the model's provider sent something that is not a chat completion";
             return Err(unavailable(message).into());
         };
+        if self.model.is_none() {
+            self.model = chunk.model().map(str::to_owned);
+        }
         self.absorb_usage(&chunk)?;
         for choice in chunk.choices() {
             self.absorb_choice(choice, chunk.is_halved())?;
@@ -219,7 +225,7 @@ impl<'a> OpenAiAnswer<'a> {
         let (tool_calls, extras) = self.calls.finish(&self.request.messages);
         let echo = self.details.finish(&self.request.model, extras);
         let stop_sequence = self.request.named_stop(self.stop_sequence);
-        Ok(Completion { tool_calls, finish_reason, stop_sequence, echo })
+        Ok(Completion { tool_calls, finish_reason, stop_sequence, echo, response_model: self.model })
     }
 
     /// Emits what was held back.

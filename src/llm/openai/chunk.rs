@@ -42,6 +42,11 @@ impl OpenAiChunk {
         list.iter().chain(single).filter(|choice| choice.is_object())
     }
 
+    /// The model that answers. Some first chunks name none, or an empty one.
+    pub(super) fn model(&self) -> Option<&str> {
+        self.value.get("model").and_then(Value::as_str).filter(|name| !name.is_empty())
+    }
+
     /// The reported usage.
     pub(super) fn spent(&self) -> Option<ReportedUsage> {
         let at =

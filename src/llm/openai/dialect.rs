@@ -70,7 +70,9 @@ impl OpenAiDialect {
         let call = self.provider.call(cancel);
         let body = self.send(request, &call, cancel)?;
         let output = AnswerOutput::new(sink, self.limits);
-        OpenAiAnswer::new(output, self.provider.errors(), request, self.text_calls).read(body, call.slot())
+        let answer = OpenAiAnswer::new(output, self.provider.errors(), request, self.text_calls);
+        let completion = answer.read(body, call.slot())?;
+        Ok(completion.of_model(&self.shape.upstream_id))
     }
 
     /// Passes a request on to another endpoint of the provider.

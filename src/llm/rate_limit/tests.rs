@@ -86,12 +86,7 @@ fn answered() -> Result<Completion, ModelError> {
 }
 
 fn outcome(error: Option<ModelError>) -> Result<Completion, ModelError> {
-    let whole = Completion {
-        tool_calls: Vec::new(),
-        finish_reason: FinishReason::Stop,
-        echo: None,
-        stop_sequence: None,
-    };
+    let whole = Completion::new(Vec::new(), FinishReason::Stop);
     error.map_or(Ok(whole), Err)
 }
 

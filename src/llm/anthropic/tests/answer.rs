@@ -48,6 +48,20 @@ fn search(id: &str) -> [Value; 2] {
 }
 
 #[test]
+fn the_start_of_a_message_names_the_model() {
+    let mut begun = start(1);
+    begun["message"]["model"] = json!("claude-x-20260101");
+    let outcome = replay_events(&[begun, text(0, "x"), end("end_turn", 2), stop()]);
+    assert_eq!(outcome.result.expect("complete").response_model.as_deref(), Some("claude-x-20260101"));
+    let whole = json!({
+        "type": "message", "model": "claude-y", "content": [{"type": "text", "text": "x"}],
+        "stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1},
+    });
+    let outcome = replay(&whole.to_string());
+    assert_eq!(outcome.result.expect("complete").response_model.as_deref(), Some("claude-y"));
+}
+
+#[test]
 fn every_stop_reason_maps_to_a_finish_reason() {
     for (word, meant) in [
         ("end_turn", FinishReason::Stop),

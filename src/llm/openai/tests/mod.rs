@@ -194,6 +194,29 @@ fn a_whole_completion_without_a_stream_is_read() {
 }
 
 #[test]
+fn the_first_name_of_a_model_is_that_of_the_answer() {
+    let chunk = |model: Value| json!({"model": model, "choices": [{"delta": {"content": "x"}}]});
+    let end = json!({"model": "other", "choices": [{"delta": {}, "finish_reason": "stop"}]});
+    for (first, named) in [
+        (json!("m-2026"), Some("m-2026")),
+        (json!(""), Some("other")),
+        (json!(null), Some("other")),
+        (json!([]), Some("other")),
+    ] {
+        let completion = replay(&stream_of(&[chunk(first), end.clone()])).result.expect("complete");
+        assert_eq!(completion.response_model.as_deref(), named);
+    }
+    let named = |name: &str| Completion {
+        response_model: Some(name.to_owned()),
+        ..Completion::new(Vec::new(), FinishReason::Stop)
+    };
+    assert_eq!(named("m-2026").of_model("m"), named("m-2026"));
+    for dropped in ["m", "", &"m".repeat(300)] {
+        assert_eq!(named(dropped).of_model("m").response_model, None, "{dropped}");
+    }
+}
+
+#[test]
 fn reasoning_in_the_text_is_reasoning() {
     let call = r#"<tool_call>{"name":"calc","arguments":{"n":1}}</tool_call>"#;
     for (content, thinking, text, calls) in [

@@ -56,7 +56,7 @@ impl Model for ScriptedModel {
             ScriptedReply::Fail(error) => return Err(error),
         }
         let _going_on = sink(Chunk::Spent(Usage::new(10, 5)));
-        Ok(Completion { tool_calls, finish_reason: FinishReason::Stop, echo: None, stop_sequence: None })
+        Ok(Completion::new(tool_calls, FinishReason::Stop))
     }
 
     fn models(&self) -> Vec<ModelInfo> {
