@@ -77,6 +77,7 @@ fn p4_sub_agent_steps_and_tokens_appear_in_the_log_and_usage_of_the_job() {
     let kinds: Vec<&str> = steps.iter().filter_map(|step| step["type"].as_str()).collect();
     assert_eq!(kinds, ["tool_call", "tool_result", "text"], "{steps:?}");
     assert!(steps.iter().all(|step| step["agent"] == "a" && step["id_ref"] == "call_0"), "{steps:?}");
+    assert!(steps.iter().all(|step| step.get("times").is_none()), "times are for spans: {steps:?}");
     // Two calls of the job, two of the agent that answered; 15 tokens each.
     assert_eq!(job["usage"]["total_tokens"], 60, "{job}");
     let usage = server.get("/v1/usage").json().to_string();

@@ -147,6 +147,45 @@ fn a_span_has_the_model_that_its_provider_names() {
 }
 
 #[test]
+fn sub_agents_are_spans_below_their_tool_call() {
+    let upstream = Upstream::start(|request, _| {
+        let is_agent = request["messages"].to_string().contains("You are the agent");
+        match (is_agent, tool_results(request).is_empty()) {
+            (true, true) => Answer::calls(&[("calculator", json!({"expression": "6*7"}))]),
+            (false, true) => {
+                let task = json!({"name": "counter", "instruction": "count", "tools": ["calculator"]});
+                Answer::calls(&[("multi_agent", json!({"tasks": [task]}))])
+            }
+            (_, false) => Answer::text("It is 42."),
+        }
+    });
+    let receiver = Receiver::start(|_| ReceiverReply::Status(200));
+    let server = Server::start_against(&upstream, &config(&receiver));
+    run(&server, &json!({"input": "go"}));
+    let spans = spans(&receiver.arrivals(1));
+    let named = |name: &str| spans.iter().find(|span| span["name"] == name).expect("a span");
+    let (tool, agent) = (named("execute_tool multi_agent"), named("invoke_agent counter"));
+    let below = |parent: &Value| -> Vec<&Value> {
+        spans.iter().filter(|span| span["parentSpanId"] == parent["spanId"]).collect()
+    };
+    assert_eq!(below(tool), [agent]);
+    assert_eq!((&tool["kind"], &agent["kind"]), (&json!(1), &json!(1)));
+    let own_calls = below(agent);
+    let operations: Vec<_> = own_calls.iter().map(|span| span["name"].as_str().expect("a name")).collect();
+    assert_eq!(operations, ["chat scripted", "execute_tool calculator", "chat scripted"]);
+    assert_eq!(attribute(agent, "gen_ai.agent.name")["stringValue"], "counter");
+    assert!(attribute(agent, "nanoclaw.times.estimated").is_null());
+    let mut last = time(agent, "startTimeUnixNano");
+    for span in own_calls {
+        assert!(last <= time(span, "startTimeUnixNano"), "one after the other: {span}");
+        last = time(span, "endTimeUnixNano");
+    }
+    assert!(last <= time(agent, "endTimeUnixNano"));
+    assert!(time(agent, "endTimeUnixNano") <= time(tool, "endTimeUnixNano"));
+    assert!(time(tool, "startTimeUnixNano") <= time(agent, "startTimeUnixNano").saturating_add(1_000_000));
+}
+
+#[test]
 fn content_is_exported_where_the_operator_wants_it() {
     let receiver = Receiver::start(|_| ReceiverReply::Status(200));
     let config = format!(

@@ -3,7 +3,7 @@
 //! *Events* are what clients see: their `seq` starts at 1 and has no gap. *Marks* are what the engine needs
 //! to continue after a crash: they stand between events and have no `seq`, so that clients can count.
 
-use super::call_times::CallTimes;
+use super::call_times::{AgentModelCall, CallTimes};
 use super::log_chain::ChainLink;
 use super::message::ProviderReplay;
 use super::tool::ToolCall;
@@ -27,6 +27,11 @@ impl From<Event> for Record {
 }
 
 impl EngineMark {
+    /// Tokens of no step that the job itself used.
+    pub fn spent(model: impl Into<String>, usage: Usage) -> Self {
+        Self::Spent { model: model.into(), usage, agent: None }
+    }
+
     /// The end of a model call without anything that a provider or the clock adds.
     pub fn model_finished(finish_reason: FinishReason, usage: Usage, model: Option<String>) -> Self {
         Self::ModelFinished {
@@ -100,7 +105,7 @@ impl UsageByModel {
             EngineMark::ModelFinished { usage, model, .. } | EngineMark::ModelFailed { usage, model, .. } => {
                 (model.as_deref(), *usage)
             }
-            EngineMark::Spent { model, usage } => (Some(model.as_str()), *usage),
+            EngineMark::Spent { model, usage, .. } => (Some(model.as_str()), *usage),
             _ => return,
         };
         self.add(model.unwrap_or(job_model), usage);
@@ -367,7 +372,14 @@ pub enum Event {
         is_stub: bool,
     },
     /// A step of a sub-agent.
-    AgentStep(AgentStep),
+    AgentStep {
+        /// The step.
+        #[serde(flatten)]
+        step: AgentStep,
+        /// Of a tool result: when the tool ran. Older logs have no times.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        times: Option<CallTimes>,
+    },
     /// The job succeeded. Terminal.
     Done {
         /// Id of the stored answer, `msg_…`.
@@ -473,6 +485,9 @@ pub enum EngineMark {
         model: String,
         /// Usage.
         usage: Usage,
+        /// The sub-agent's call that used them, also if it failed and used none. Absent in older logs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent: Option<AgentModelCall>,
     },
     /// The job was returned to the queue to wait. Counted failures stay.
     Deferred,
@@ -583,14 +598,33 @@ mod tests {
     }
 
     #[test]
+    fn steps_of_agents_in_older_logs_have_no_times() {
+        for old in [
+            r#"{"event":"agent_step","id_ref":"a","agent":"x","index":0,"type":"text","content":"hi"}"#,
+            r#"{"mark":"spent","model":"m","usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}"#,
+        ] {
+            let read: Record = serde_json::from_str(old).expect("parses");
+            let again = serde_json::to_value(&read).expect("serialises");
+            assert!(again.get("times").is_none() && again.get("agent").is_none_or(|agent| agent == "x"));
+        }
+    }
+
+    #[test]
     fn records_round_trip_through_json() {
         let (kind, text) = (StepKind::Arguments, "{\"n\":".to_owned());
+        let act = AgentAction::ToolResult { name: "bash".into(), content: "{}".into() };
+        let step = AgentStep { id_ref: "call_1".into(), agent: "x".into(), index: 7, act };
+        let times = CallTimes { started_at_ms: 1, ended_at_ms: 2 };
+        let (id_ref, response_model) = ("call_1".to_owned(), Some("m-1".to_owned()));
+        let agent = AgentModelCall { id_ref, agent: "x".into(), response_model, has_failed: true, times };
         let records: Vec<Record> = vec![
             Event::CallBegun { index: 3, name: "look".into() }.into(),
             Event::Delta { index: 3, kind, offset: 0, first_seq: 5, text }.into(),
             Event::Delta { index: 2, kind: StepKind::Text, offset: 3, first_seq: 4, text: "é\u{0}".into() }
                 .into(),
             EngineMark::ToolStarted { id_ref: "call_1".into() }.into(),
+            Event::AgentStep { step, times: Some(times) }.into(),
+            EngineMark::Spent { model: "m".into(), usage: Usage::new(1, 2), agent: Some(agent) }.into(),
             EngineMark::Approved { id_refs: vec!["call_1".into()], always: vec!["bash".into()] }.into(),
             Event::Error { content: "x".into(), code: FailureCode::MaxTotalTokens, retry_after_ms: None }
                 .into(),

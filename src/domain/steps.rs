@@ -116,7 +116,7 @@ pub fn fold(events: impl IntoIterator<Item = SequencedEvent>) -> Vec<Step> {
             | Event::Status { .. }
             | Event::WaitingApproval { .. }
             | Event::Summary { .. }
-            | Event::AgentStep(_)
+            | Event::AgentStep { .. }
             | Event::Done { .. }
             | Event::Error { .. } => {}
             Event::Delta { index, kind, offset, text, .. } => match parts.get_mut(&index) {

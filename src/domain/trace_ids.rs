@@ -33,6 +33,13 @@ impl SpanId {
         Self(u64::from_be_bytes(hashed(&parts)))
     }
 
+    /// The span of a sub-agent, whose first timed record of a job this is.
+    pub fn of_agent(job: JobId, first: RecordPlace) -> Self {
+        let RecordPlace { seq, sub } = first;
+        let parts = [b"nanoclaw agent\0", &job.to_bytes()[..], &seq.to_be_bytes(), &sub.to_be_bytes()];
+        Self(u64::from_be_bytes(hashed(&parts)))
+    }
+
     /// The root of a job.
     pub fn root(job: JobId) -> Self {
         Self::of(job, Self::ROOT)

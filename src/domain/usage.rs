@@ -217,7 +217,7 @@ mod tests {
             let mark = EngineMark::model_finished(crate::domain::event::FinishReason::Stop, usage, model);
             ledger.add_record(&mark.into(), "a");
         }
-        ledger.add_record(&EngineMark::Spent { model: "a".into(), usage }.into(), "a");
+        ledger.add_record(&EngineMark::spent("a", usage).into(), "a");
         let entries: Vec<_> = ledger.entries().collect();
         assert_eq!(entries, [("a", Usage::new(2, 4)), ("b", usage)]);
         assert_eq!(ledger.total(), Usage::new(3, 6));

@@ -4,6 +4,7 @@ use super::budget::ModelBudget;
 use super::clock::CancelToken;
 use super::files::WorkspaceOwner;
 use super::seen_files::{SeenFile, SeenFiles};
+use crate::domain::call_times::{AgentModelCall, CallTimes};
 use crate::domain::event::AgentStep;
 use crate::domain::handle::ResultHandle;
 use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
@@ -271,10 +272,10 @@ pub enum ToolOffer {
 
 /// Receives progress of a running tool, for the job's log.
 pub trait ProgressReporter: Sync {
-    /// A step of a sub-agent.
-    fn step(&self, step: AgentStep);
-    /// Tokens that a sub-agent's model call used.
-    fn spent(&self, model: &str, usage: Usage);
+    /// A step of a sub-agent. `times`: of a tool result, when the tool ran.
+    fn step(&self, step: AgentStep, times: Option<CallTimes>);
+    /// Tokens that a sub-agent's model call used, or one of its tools.
+    fn spent(&self, model: &str, usage: Usage, of_call: Option<AgentModelCall>);
 }
 
 /// Tools that may change while the server runs.
@@ -347,9 +348,9 @@ pub trait Journal: Sync {
     /// Called when a call has a result.
     fn finished(&self, call: &ToolCall, outcome: ToolOutcome);
     /// Called for each step of a sub-agent.
-    fn stepped(&self, _call: &ToolCall, _step: AgentStep) {}
-    /// Called when a running call has used tokens.
-    fn spent(&self, _call: &ToolCall, _model: &str, _usage: Usage) {}
+    fn stepped(&self, _call: &ToolCall, _step: AgentStep, _times: Option<CallTimes>) {}
+    /// Called when a running call has used tokens; `_agent`: in this model call of a sub-agent.
+    fn spent(&self, _call: &ToolCall, _model: &str, _usage: Usage, _agent: Option<AgentModelCall>) {}
     /// Whether full results are stored. If not, the model learns nothing about reading them.
     fn keeps_full_result(&self) -> bool {
         true

@@ -59,7 +59,7 @@ fn all_usage_of_a_job_is_recorded_by_model_at_its_end() {
     };
     spend(&fixture, &lease, vec![failure.into(), demo(10), cost(Some("other"), Usage::new(20, 1))]);
     assert_eq!(usage_rows(&fixture.store, ANN), [], "usage is recorded at the end");
-    let title = EngineMark::Spent { model: "other".to_owned(), usage: Usage::new(2, 1) };
+    let title = EngineMark::spent("other", Usage::new(2, 1));
     fixture.store.finish(lease.fence(), vec![title.into()], done(id(1), "x")).wait().unwrap();
     assert_eq!(usage_rows(&fixture.store, ANN), [line(0, "demo", 15, 1), line(0, "other", 22, 1)]);
     assert_eq!(fixture.store.job(ANN, id(1)).unwrap().unwrap().usage, Usage::new(37, 4));

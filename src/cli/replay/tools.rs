@@ -56,14 +56,14 @@ impl CheckingTools {
                 Some(Record::Mark(EngineMark::ToolStarted { id_ref })) => {
                     return own(id_ref).map_or(BREAK, |call| journal.started(call).map_continue(|()| None));
                 }
-                Some(Record::Mark(EngineMark::Spent { model, usage })) => {
+                Some(Record::Mark(EngineMark::Spent { model, usage, agent })) => {
                     let Some(call) = calls.first() else { return BREAK };
-                    journal.spent(call, model, *usage);
+                    journal.spent(call, model, *usage, agent.clone());
                     return ControlFlow::Continue(None);
                 }
-                Some(Record::Event(Event::AgentStep(step))) => {
+                Some(Record::Event(Event::AgentStep { step, times })) => {
                     let Some(call) = own(&step.id_ref) else { return BREAK };
-                    journal.stepped(call, step.clone());
+                    journal.stepped(call, step.clone(), *times);
                     return ControlFlow::Continue(None);
                 }
                 Some(

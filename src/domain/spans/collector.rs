@@ -3,17 +3,16 @@
 use super::attributes::SpanAttributes;
 use super::span::{SpanKind, TraceSpan};
 use crate::domain::call_times::CallTimes;
-use crate::domain::id::JobId;
-use crate::domain::log_chain::RecordPlace;
 use crate::domain::trace_ids::{SpanId, TraceId};
+use std::collections::BTreeSet;
 
 /// Spans of one job below the root; the rest is counted.
 const MAX_SPANS: usize = 2_000;
 
 /// A span without its times.
 pub(super) struct SpanDraft {
-    /// The record that it is made of.
-    pub(super) place: RecordPlace,
+    pub(super) id: SpanId,
+    pub(super) parent: SpanId,
     pub(super) name: String,
     pub(super) kind: SpanKind,
     pub(super) attributes: SpanAttributes,
@@ -22,7 +21,6 @@ pub(super) struct SpanDraft {
 
 /// The spans so far.
 pub(super) struct SpanCollector {
-    job: JobId,
     trace: TraceId,
     spans: Vec<TraceSpan>,
     dropped: u64,
@@ -34,8 +32,8 @@ pub(super) struct SpanCollector {
 
 impl SpanCollector {
     /// Of a job that started at this time.
-    pub(super) fn new(job: JobId, trace: TraceId, started_at_ms: u64) -> Self {
-        Self { job, trace, spans: Vec::new(), dropped: 0, known_ms: started_at_ms, unended: Vec::new() }
+    pub(super) fn new(trace: TraceId, started_at_ms: u64) -> Self {
+        Self { trace, spans: Vec::new(), dropped: 0, known_ms: started_at_ms, unended: Vec::new() }
     }
 
     /// Spans that were left out.
@@ -66,11 +64,11 @@ impl SpanCollector {
             self.dropped = self.dropped.saturating_add(1);
             return;
         }
-        let SpanDraft { place, name, kind, attributes, error } = draft;
+        let SpanDraft { id, parent, name, kind, attributes, error } = draft;
         self.spans.push(TraceSpan {
             trace: self.trace,
-            id: SpanId::of(self.job, place),
-            parent: Some(SpanId::root(self.job)),
+            id,
+            parent: Some(parent),
             link: None,
             name,
             kind,
@@ -93,10 +91,15 @@ impl SpanCollector {
     pub(super) fn under(mut self, root: TraceSpan) -> Vec<TraceSpan> {
         let (first_ms, last_ms) = (root.started_at_ms, root.ended_at_ms);
         self.end_estimated(last_ms);
+        let ids: BTreeSet<SpanId> = self.spans.iter().map(|span| span.id).collect();
         for span in &mut self.spans {
             // Clocks of several machines differ, and somebody may have set one.
             span.started_at_ms = span.started_at_ms.clamp(first_ms, last_ms);
             span.ended_at_ms = span.ended_at_ms.clamp(span.started_at_ms, last_ms);
+            // The span above may be beyond the limit.
+            if !span.parent.is_some_and(|parent| ids.contains(&parent)) {
+                span.parent = Some(root.id);
+            }
         }
         std::iter::once(root).chain(self.spans).collect()
     }

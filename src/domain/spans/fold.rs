@@ -1,11 +1,12 @@
 //! Folds the log of an ended job into its spans.
 
+use super::agents::AgentSpans;
 use super::attributes::SpanAttributes;
-use super::collector::{SpanCollector, SpanDraft};
-use super::content::{SpanContent, text_cut};
+use super::collector::SpanDraft;
 use super::options::SpanOptions;
+use super::output::{SpanOutput, tool_span_name};
 use super::span::{SpanKind, TraceSpan};
-use crate::domain::call_times::CallTimes;
+use crate::domain::call_times::{CallTimes, ToolResultFields};
 use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StatusPhase, StepKind};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::JobStatus;
@@ -14,10 +15,7 @@ use crate::domain::run::{EndedRun, LogStage};
 use crate::domain::tool::ToolCall;
 use crate::domain::trace_ids::{SpanId, TraceId};
 use crate::domain::usage::Usage;
-use serde::Deserialize;
 
-/// Longest name of a tool in the name of a span, bytes.
-const NAME_BYTES: usize = 256;
 /// Bytes of an answer that are collected for its content.
 const ANSWER_BYTES: usize = 64 * 1_024;
 /// `gen_ai.agent.name`: jobs name no agent.
@@ -47,16 +45,15 @@ struct ModelCallEnd<'a> {
 
 /// Collects the spans of one job, record by record.
 pub struct SpanFold<'a> {
-    run: &'a EndedRun,
+    out: SpanOutput<'a>,
     user: UserId,
-    options: &'a SpanOptions,
-    content: SpanContent,
-    spans: SpanCollector,
     /// Whether the log has a part of an answer whose end has not been read yet.
     has_open_answer: bool,
     answer: String,
     answer_calls: Vec<ToolCall>,
     open_calls: Vec<OpenToolCall>,
+    /// Sub-agents of open calls.
+    agents: AgentSpans,
     /// The last event, if it is an end.
     end: Option<Event>,
 }
@@ -65,15 +62,13 @@ impl<'a> SpanFold<'a> {
     /// The fold of this user's job, before its first record.
     pub fn new(run: &'a EndedRun, user: UserId, options: &'a SpanOptions) -> Self {
         Self {
-            run,
+            out: SpanOutput::new(run, options, (trace_of(run, run.state.id), started_at_ms(run))),
             user,
-            options,
-            content: SpanContent::new(),
-            spans: SpanCollector::new(run.state.id, trace_of(run, run.state.id), started_at_ms(run)),
             has_open_answer: false,
             answer: String::new(),
             answer_calls: Vec::new(),
             open_calls: Vec::new(),
+            agents: AgentSpans::default(),
             end: None,
         }
     }
@@ -95,20 +90,23 @@ impl<'a> SpanFold<'a> {
             _ => FailureCode::Cancelled.as_str(),
         };
         for OpenToolCall { call, place } in std::mem::take(&mut self.open_calls) {
+            self.agents.end(&mut self.out, &call.id_ref);
             let mut attributes = self.tool_attributes(&call);
             attributes.text("error.type", code);
-            let error = Some(String::new());
-            self.spans.add_estimated(tool_draft(place, &call, attributes, error), None);
+            let draft = self.tool_draft(place, &call, attributes, Some(String::new()));
+            self.out.spans.add_estimated(draft, None);
         }
         let root = self.root();
-        self.spans.under(root)
+        self.out.spans.under(root)
     }
 
     fn push_event(&mut self, place: RecordPlace, event: Event) {
         match event {
             Event::Delta { kind, text, .. } => {
                 self.has_open_answer = true;
-                if kind == StepKind::Text && self.options.include_content && self.answer.len() < ANSWER_BYTES
+                if kind == StepKind::Text
+                    && self.out.options.include_content
+                    && self.answer.len() < ANSWER_BYTES
                 {
                     self.answer.push_str(&text);
                 }
@@ -117,7 +115,7 @@ impl<'a> SpanFold<'a> {
             Event::StepDiscarded { .. } => self.answer.clear(),
             Event::ToolCall { call, is_client, .. } => {
                 self.has_open_answer = true;
-                if self.options.include_content {
+                if self.out.options.include_content {
                     self.answer_calls.push(call.clone());
                 }
                 if !is_client {
@@ -135,10 +133,8 @@ impl<'a> SpanFold<'a> {
                 self.end = Some(event);
             }
             Event::Done { .. } => self.end = Some(event),
-            Event::Status { .. }
-            | Event::WaitingApproval { .. }
-            | Event::Summary { .. }
-            | Event::AgentStep(_) => {}
+            Event::AgentStep { step, times } => self.agents.push_step(&mut self.out, place, step, times),
+            Event::Status { .. } | Event::WaitingApproval { .. } | Event::Summary { .. } => {}
         }
     }
 
@@ -163,6 +159,12 @@ impl<'a> SpanFold<'a> {
             EngineMark::ToolFinished { id_ref, content, skipped, ended_at_ms } => {
                 self.end_tool(id_ref, content, *skipped, *ended_at_ms);
             }
+            EngineMark::Spent { model, usage, agent: Some(call) } => {
+                let open = self.open_calls.iter().find(|open| open.call.id_ref == call.id_ref);
+                if let Some(tool_call) = open.map(|open| self.out.id_of(open.place)) {
+                    self.agents.push_model_call(&mut self.out, (place, tool_call), (model, *usage), call);
+                }
+            }
             _ => {}
         }
     }
@@ -185,14 +187,9 @@ impl<'a> SpanFold<'a> {
     fn end_model_call(&mut self, end: ModelCallEnd<'_>) {
         let ModelCallEnd { place, model, usage, times, outcome } = end;
         let mut attributes = SpanAttributes::of("chat");
-        let id = model.unwrap_or(&self.run.spec.model);
-        let identity = self.options.models.get(id);
-        attributes.model(id, identity);
-        attributes.optional("gen_ai.conversation.id", self.run.spec.conversation_id.as_ref());
-        if let Some(usage) = usage {
-            attributes.usage(usage);
-        }
-        let asked = identity.map_or(id, |identity| &identity.model);
+        let id = model.unwrap_or(&self.out.run.spec.model);
+        self.out.add_model(&mut attributes, id, usage);
+        let asked = self.out.model_name(id);
         let name = format!("chat {asked}");
         match outcome {
             Ok((reason, answered)) => {
@@ -201,16 +198,17 @@ impl<'a> SpanFold<'a> {
             }
             Err((code, _)) => attributes.text("error.type", code),
         }
-        if self.options.include_content && (!self.answer.is_empty() || !self.answer_calls.is_empty()) {
+        if self.out.options.include_content && (!self.answer.is_empty() || !self.answer_calls.is_empty()) {
             let reason = outcome.map_or("error", |(reason, _)| reason);
-            let output = self.content.output(&self.answer, &self.answer_calls, reason);
+            let output = self.out.content.output(&self.answer, &self.answer_calls, reason);
             attributes.content("gen_ai.output.messages", &output);
         }
-        let error = outcome.err().map(|(_, message)| self.error_text(message));
-        let draft = SpanDraft { place, name, kind: SpanKind::Client, attributes, error };
+        let error = outcome.err().map(|(_, message)| self.out.error_text(message));
+        let (id, parent) = (self.out.id_of(place), self.out.root_id());
+        let draft = SpanDraft { id, parent, name, kind: SpanKind::Client, attributes, error };
         match times {
-            Some(times) => self.spans.add(draft, times),
-            None => self.spans.add_estimated(draft, None),
+            Some(times) => self.out.spans.add(draft, times),
+            None => self.out.spans.add_estimated(draft, None),
         }
     }
 
@@ -219,8 +217,8 @@ impl<'a> SpanFold<'a> {
         attributes.text("gen_ai.tool.name", &call.name);
         attributes.text("gen_ai.tool.call.id", &call.id_ref);
         attributes.text("gen_ai.tool.type", "function");
-        if self.options.include_content {
-            attributes.content_text("gen_ai.tool.call.arguments", self.content.text(&call.arguments));
+        if self.out.options.include_content {
+            attributes.content_text("gen_ai.tool.call.arguments", self.out.content.text(&call.arguments));
         }
         attributes
     }
@@ -229,11 +227,11 @@ impl<'a> SpanFold<'a> {
     fn end_tool(&mut self, id_ref: &str, content: &str, skipped: bool, ended_at_ms: Option<u64>) {
         let Some(at) = self.open_calls.iter().position(|open| open.call.id_ref == id_ref) else { return };
         let OpenToolCall { call, place } = self.open_calls.remove(at);
-        // A result of another shape has none of these fields.
-        let result: ToolResultFields = serde_json::from_str(content).unwrap_or_default();
+        self.agents.end(&mut self.out, id_ref);
+        let result = ToolResultFields::read(content);
         let mut attributes = self.tool_attributes(&call);
-        if self.options.include_content {
-            attributes.content_text("gen_ai.tool.call.result", self.content.text(content));
+        if self.out.options.include_content {
+            attributes.content_text("gen_ai.tool.call.result", self.out.content.text(content));
         }
         let mut error = None;
         if skipped {
@@ -241,53 +239,65 @@ impl<'a> SpanFold<'a> {
         }
         if result.success == Some(false) {
             attributes.text("error.type", if skipped { "skipped" } else { "tool_error" });
-            error = Some(self.error_text(result.error.as_deref()));
+            error = Some(self.out.error_text(result.error.as_deref()));
         }
         let ran_ms = if skipped { 0 } else { result.execution_ms() };
-        let draft = tool_draft(place, &call, attributes, error);
+        let draft = self.tool_draft(place, &call, attributes, error);
         match ended_at_ms {
             Some(ended_at_ms) => {
                 let started_at_ms = ended_at_ms.saturating_sub(ran_ms);
-                self.spans.add(draft, CallTimes { started_at_ms, ended_at_ms });
+                self.out.spans.add(draft, CallTimes { started_at_ms, ended_at_ms });
             }
-            None => self.spans.add_estimated(draft, Some(ran_ms)),
+            None => self.out.spans.add_estimated(draft, Some(ran_ms)),
         }
     }
 
-    /// The message of a failure, where content may be shown.
-    fn error_text(&mut self, message: Option<&str>) -> String {
-        let message = message.filter(|_| self.options.include_content);
-        message.map(|message| self.content.text(message)).unwrap_or_default()
+    fn tool_draft(
+        &self,
+        place: RecordPlace,
+        call: &ToolCall,
+        attributes: SpanAttributes,
+        error: Option<String>,
+    ) -> SpanDraft {
+        let (id, parent) = (self.out.id_of(place), self.out.root_id());
+        SpanDraft {
+            id,
+            parent,
+            name: tool_span_name(&call.name),
+            kind: SpanKind::Internal,
+            attributes,
+            error,
+        }
     }
 
     fn root(&mut self) -> TraceSpan {
-        let EndedRun { state, spec, usage, .. } = self.run;
+        let EndedRun { state, spec, usage, .. } = self.out.run;
         let mut attributes = SpanAttributes::of("invoke_agent");
         attributes.text("gen_ai.agent.name", AGENT);
-        attributes.model(&spec.model, self.options.models.get(&spec.model));
+        attributes.model(&spec.model, self.out.options.models.get(&spec.model));
         attributes.optional("gen_ai.conversation.id", spec.conversation_id.as_ref());
         attributes.usage(usage.total());
         attributes.text("user.id", &self.user.0);
         attributes.text("nanoclaw.job.id", &state.id);
         attributes.text("nanoclaw.job.status", state.status.as_str());
         attributes.number("nanoclaw.job.attempts", u64::from(state.attempt));
-        let waited_ms = started_at_ms(self.run).saturating_sub(state.created_at_ms);
+        let waited_ms = started_at_ms(self.out.run).saturating_sub(state.created_at_ms);
         attributes.number("nanoclaw.job.queue_wait_ms", waited_ms);
-        attributes.positive("nanoclaw.spans.dropped", self.spans.dropped());
+        attributes.positive("nanoclaw.spans.dropped", self.out.spans.dropped());
         if state.log == LogStage::Cut {
             attributes.flag("nanoclaw.log.cut");
         }
         let error = self.add_end(&mut attributes);
-        let started_at_ms = started_at_ms(self.run);
+        let started_at_ms = started_at_ms(self.out.run);
         TraceSpan {
-            trace: trace_of(self.run, state.id),
-            id: SpanId::root(state.id),
+            trace: trace_of(self.out.run, state.id),
+            id: self.out.root_id(),
             parent: spec.trace_parent.map(|client| client.span),
-            link: spec.origin.parent().map(|parent| (trace_of(self.run, parent), SpanId::root(parent))),
+            link: spec.origin.parent().map(|parent| (trace_of(self.out.run, parent), SpanId::root(parent))),
             name: format!("invoke_agent {AGENT}"),
             kind: SpanKind::Internal,
             started_at_ms,
-            ended_at_ms: ended_at_ms(self.run),
+            ended_at_ms: ended_at_ms(self.out.run),
             attributes,
             error,
         }
@@ -295,7 +305,7 @@ impl<'a> SpanFold<'a> {
 
     /// Adds how the job ended, and what was said if content may be shown. Returns the message of a failure.
     fn add_end(&mut self, attributes: &mut SpanAttributes) -> Option<String> {
-        let EndedRun { state, spec, output, hides_input, .. } = self.run;
+        let EndedRun { state, spec, output, hides_input, .. } = self.out.run;
         let (mut error, mut reason) = (None, "error");
         match self.end.take() {
             Some(Event::Done { finish_reason, .. }) => {
@@ -304,7 +314,7 @@ impl<'a> SpanFold<'a> {
             }
             Some(Event::Error { code, content, .. }) => {
                 attributes.text("error.type", code.as_str());
-                error = Some(self.error_text(Some(&content)));
+                error = Some(self.out.error_text(Some(&content)));
             }
             _ if state.status != JobStatus::Succeeded => {
                 attributes.text("error.type", state.status.as_str());
@@ -312,17 +322,17 @@ impl<'a> SpanFold<'a> {
             }
             _ => {}
         }
-        if !self.options.include_content {
+        if !self.out.options.include_content {
             return error;
         }
         if let Some(prompt) = &spec.system_prompt {
-            attributes.content("gen_ai.system_instructions", &self.content.parts(prompt).into());
+            attributes.content("gen_ai.system_instructions", &self.out.content.parts(prompt).into());
         }
         if !hides_input {
-            attributes.content("gen_ai.input.messages", &self.content.input(&spec.input));
+            attributes.content("gen_ai.input.messages", &self.out.content.input(&spec.input));
         }
         if !output.is_empty() {
-            attributes.content("gen_ai.output.messages", &self.content.output(output, &[], reason));
+            attributes.content("gen_ai.output.messages", &self.out.content.output(output, &[], reason));
         }
         error
     }
@@ -342,17 +352,6 @@ fn ended_at_ms(run: &EndedRun) -> u64 {
     run.state.finished_at_ms.max(started_at_ms(run))
 }
 
-fn tool_draft(
-    place: RecordPlace,
-    call: &ToolCall,
-    attributes: SpanAttributes,
-    error: Option<String>,
-) -> SpanDraft {
-    // Models may invent names.
-    let name = format!("execute_tool {}", text_cut(&call.name, NAME_BYTES));
-    SpanDraft { place, name, kind: SpanKind::Internal, attributes, error }
-}
-
 fn reason_name(reason: FinishReason) -> &'static str {
     match reason {
         FinishReason::Stop => "stop",
@@ -361,21 +360,5 @@ fn reason_name(reason: FinishReason) -> &'static str {
         FinishReason::ContentFilter => "content_filter",
         FinishReason::MaxSteps => "max_steps",
         FinishReason::RepeatedFailure => "repeated_failure",
-    }
-}
-
-/// The fields of a tool's result.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct ToolResultFields {
-    success: Option<bool>,
-    error: Option<String>,
-    execution_time: Option<f64>,
-}
-
-impl ToolResultFields {
-    fn execution_ms(&self) -> u64 {
-        let ran = self.execution_time.and_then(|ran_s| std::time::Duration::try_from_secs_f64(ran_s).ok());
-        ran.and_then(|ran| u64::try_from(ran.as_millis()).ok()).unwrap_or(0)
     }
 }

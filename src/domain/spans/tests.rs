@@ -1,8 +1,10 @@
 //! The fold of logs into spans.
 
 use super::*;
-use crate::domain::call_times::CallTimes;
-use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StatusPhase, StepKind};
+use crate::domain::call_times::{AgentModelCall, CallTimes};
+use crate::domain::event::{
+    AgentAction, AgentStep, EngineMark, Event, FailureCode, FinishReason, Record, StatusPhase, StepKind,
+};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{JobOrigin, JobSpec, JobStatus};
 use crate::domain::log_chain::{LogRecord, RecordPlace};
@@ -209,6 +211,93 @@ fn an_answer_has_the_model_that_its_provider_names() {
     assert_eq!(attribute(&spans[5], "gen_ai.response.model"), "demo", "as asked for");
 }
 
+fn agent_call(agent: &str, usage: Usage, times: CallTimes) -> Record {
+    let (id_ref, agent) = ("a".to_owned(), agent.to_owned());
+    let has_failed = usage.total_tokens == 0;
+    let call = AgentModelCall { id_ref, agent, response_model: None, has_failed, times };
+    EngineMark::Spent { model: "demo".to_owned(), usage, agent: Some(call) }.into()
+}
+
+fn agent_step(agent: &str, act: AgentAction, times: Option<CallTimes>) -> Record {
+    let step = AgentStep { id_ref: "a".to_owned(), agent: agent.to_owned(), index: 0, act };
+    Event::AgentStep { step, times }.into()
+}
+
+/// A call `a` with two agents, one of which calls a tool, while the other one fails.
+fn log_with_agents() -> Vec<Record> {
+    let name = || "fetch_page".to_owned();
+    let asked = AgentAction::ToolCall { name: name(), arguments: format!("{{\"url\":\"{SECRET}\"}}") };
+    let content = format!("{{\"success\":false,\"data\":null,\"error\":\"{SECRET} …");
+    vec![
+        status(StatusPhase::Running),
+        call(0, "a"),
+        finished(FinishReason::ToolCalls, Some(times(11_000, 12_000)), Usage::new(10, 2)),
+        agent_call("x", Usage::new(4, 1), times(12_100, 12_500)),
+        agent_step("x", asked, None),
+        agent_call("y", Usage::default(), times(12_100, 12_300)),
+        agent_step("x", AgentAction::ToolResult { name: name(), content }, Some(times(12_500, 12_800))),
+        agent_call("x", Usage::new(5, 1), times(12_800, 13_500)),
+        agent_step("x", AgentAction::Text { content: SECRET.to_owned() }, None),
+        result(1, "a", Some(13_600)),
+        finished(FinishReason::Stop, Some(times(14_100, 19_000)), Usage::new(20, 4)),
+        done(),
+    ]
+}
+
+#[test]
+fn sub_agents_are_spans_below_their_tool_call_with_their_own_calls() {
+    let spans = spans(&log_with_agents());
+    let one = |name: &str| spans.iter().find(|span| span.name == name).expect("a span");
+    let (tool, x, y) = (one("execute_tool bash"), one("invoke_agent x"), one("invoke_agent y"));
+    assert_eq!((tool.started_at_ms, tool.ended_at_ms, tool.parent), (12_100, 13_600, Some(spans[0].id)));
+    assert_eq!((x.started_at_ms, x.ended_at_ms, x.parent), (12_100, 13_500, Some(tool.id)));
+    assert_eq!((y.started_at_ms, y.ended_at_ms, y.parent), (12_100, 12_300, Some(tool.id)));
+    assert_eq!((x.kind, attribute(x, "gen_ai.operation.name")), (SpanKind::Internal, "invoke_agent"));
+    assert_eq!((attribute(x, "gen_ai.agent.name"), attribute(x, "gen_ai.request.model")), ("x", "demo"));
+    assert_eq!(x.attributes.get("gen_ai.usage.input_tokens"), Some(&SpanValue::Number(9)));
+    assert_eq!((x.error.as_deref(), y.error.as_deref()), (None, Some("")));
+    let below_x: Vec<_> = spans.iter().filter(|span| span.parent == Some(x.id)).cloned().collect();
+    let expected = [
+        ("chat demo", 12_100, 12_500),
+        ("execute_tool fetch_page", 12_500, 12_800),
+        ("chat demo", 12_800, 13_500),
+    ];
+    assert_eq!(shown(&below_x), expected);
+    assert_eq!(attribute(&below_x[0], "gen_ai.response.model"), "demo");
+    assert_eq!((attribute(&below_x[1], "error.type"), below_x[1].error.as_deref()), ("tool_error", Some("")));
+    let failed = spans.iter().find(|span| span.parent == Some(y.id)).expect("its call");
+    assert_eq!((failed.name.as_str(), attribute(failed, "error.type")), ("chat demo", "_OTHER"));
+    let ids: BTreeSet<SpanId> = spans.iter().map(|span| span.id).collect();
+    assert_eq!(ids.len(), spans.len());
+    assert!(!format!("{spans:?}").contains(SECRET), "P9");
+}
+
+#[test]
+fn agents_of_an_older_log_have_no_spans() {
+    let log: Vec<Record> = log_with_agents()
+        .into_iter()
+        .map(|record| match record {
+            Record::Mark(EngineMark::Spent { model, usage, .. }) => EngineMark::spent(model, usage).into(),
+            Record::Event(Event::AgentStep { step, .. }) => Event::AgentStep { step, times: None }.into(),
+            other => other,
+        })
+        .collect();
+    let names: Vec<_> = spans(&log).into_iter().map(|span| span.name).collect();
+    assert_eq!(names, ["invoke_agent nanoclaw", "chat demo", "execute_tool bash", "chat demo"]);
+}
+
+#[test]
+fn agents_of_a_call_without_a_result_end_with_their_last_call() {
+    let mut log = log_with_agents();
+    log.truncate(8);
+    log.push(error(FailureCode::Cancelled));
+    let spans = spans(&log);
+    let x = spans.iter().find(|span| span.name == "invoke_agent x").expect("a span");
+    assert_eq!((x.started_at_ms, x.ended_at_ms), (12_100, 13_500));
+    let tool = spans.iter().find(|span| span.name == "execute_tool bash").expect("a span");
+    assert_eq!((x.parent, tool.ended_at_ms), (Some(tool.id), END_MS));
+}
+
 #[test]
 fn p9_content_is_included_only_if_the_operator_wants_it() {
     let mut log = agent_log();
@@ -368,9 +457,21 @@ fn any_record() -> impl Strategy<Value = Record> {
         (0_u32..9, id(), prop::option::of(0_u64..30_000)).prop_map(|(index, id, at)| result(index, id, at)),
         any_time().prop_map(|at| finished(FinishReason::Stop, at, Usage::new(1, 1))),
         any_time().prop_map(failed),
+        (prop::sample::select(vec!["x", "y"]), 0_u64..30_000, 0_u64..30_000, 0_u64..2)
+            .prop_map(|(agent, start, end, used)| agent_call(agent, Usage::new(used, 0), times(start, end))),
+        any_agent_step(),
         Just(error(FailureCode::Timeout)),
         Just(done()),
     ]
+}
+
+fn any_agent_step() -> impl Strategy<Value = Record> {
+    let acts = vec![
+        AgentAction::ToolCall { name: "t".to_owned(), arguments: String::new() },
+        AgentAction::ToolResult { name: "t".to_owned(), content: String::new() },
+    ];
+    (prop::sample::select(vec!["x", "y"]), prop::sample::select(acts), any_time())
+        .prop_map(|(agent, act, at)| agent_step(agent, act, at))
 }
 
 proptest! {
@@ -381,7 +482,7 @@ proptest! {
         let ids: BTreeSet<SpanId> = found.iter().map(|span| span.id).collect();
         prop_assert_eq!(ids.len(), found.len(), "ids are unique");
         for span in &found[1..] {
-            prop_assert_eq!(span.parent, Some(root.id));
+            prop_assert!(span.parent.is_some_and(|parent| parent != span.id && ids.contains(&parent)));
             prop_assert!(root.started_at_ms <= span.started_at_ms && span.started_at_ms <= span.ended_at_ms);
             prop_assert!(span.ended_at_ms <= root.ended_at_ms);
         }

@@ -1,6 +1,7 @@
 //! Writes the reports of running tools into the job's log. Log and state change under one lock, so their
 //! order is one.
 
+use crate::domain::call_times::{AgentModelCall, CallTimes};
 use crate::domain::event::{AgentStep, EngineMark, Event, Record};
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
@@ -143,12 +144,12 @@ impl Journal for LogJournal<'_> {
         let _control_flow = self.append(settle);
     }
 
-    fn stepped(&self, _call: &ToolCall, step: AgentStep) {
-        let _control_flow = self.append(|_| vec![Event::AgentStep(step).into()]);
+    fn stepped(&self, _call: &ToolCall, step: AgentStep, times: Option<CallTimes>) {
+        let _control_flow = self.append(|_| vec![Event::AgentStep { step, times }.into()]);
     }
 
-    fn spent(&self, _call: &ToolCall, model: &str, usage: Usage) {
-        let _control_flow =
-            self.append(|_| vec![EngineMark::Spent { model: model.to_owned(), usage }.into()]);
+    fn spent(&self, _call: &ToolCall, model: &str, usage: Usage, agent: Option<AgentModelCall>) {
+        let model = model.to_owned();
+        let _control_flow = self.append(|_| vec![EngineMark::Spent { model, usage, agent }.into()]);
     }
 }

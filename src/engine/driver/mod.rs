@@ -317,7 +317,7 @@ impl<'a> Driver<'a> {
         let mut records = TurnState::discard(indices);
         if let Some(text) = unbilled {
             let usage = self.estimate(text);
-            records.insert(0, EngineMark::Spent { model: self.request.model.clone(), usage }.into());
+            records.insert(0, EngineMark::spent(&self.request.model, usage).into());
         }
         self.append(records)
     }

@@ -239,9 +239,7 @@ impl Driver<'_> {
             return Ok(());
         }
         match self.partial_cost(reply) {
-            Some(usage) => {
-                self.append(vec![EngineMark::Spent { model: self.request.model.clone(), usage }.into()])
-            }
+            Some(usage) => self.append(vec![EngineMark::spent(&self.request.model, usage).into()]),
             None => Ok(()),
         }
     }

@@ -40,7 +40,7 @@ impl Driver<'_> {
         }
         if reply.usage.is_some() || !reply.text.is_empty() || outcome.is_ok() {
             let usage = reply.usage.unwrap_or_else(|| self.estimate_call(request, &text));
-            self.append(vec![EngineMark::Spent { model: request.model.clone(), usage }.into()])?;
+            self.append(vec![EngineMark::spent(&request.model, usage).into()])?;
         }
         let is_full = text.len() > max_bytes;
         let text = text.trim().to_owned();

@@ -266,7 +266,7 @@ impl TurnState {
                 self.shortened =
                     Some(ShortenedContext { content, kept_history, omitted_job_messages, is_stub });
             }
-            Event::WaitingApproval { .. } | Event::AgentStep(_) => {}
+            Event::WaitingApproval { .. } | Event::AgentStep { .. } => {}
             Event::Done { .. } | Event::Error { .. } => self.is_ended = true,
         }
     }

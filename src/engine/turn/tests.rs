@@ -233,7 +233,7 @@ fn a_job_over_its_cost_limit_fails_and_one_below_it_goes_on() {
         turn.apply(&record);
     }
     let usage = Usage { cost_micros: 7, ..Usage::default() };
-    turn.apply(&EngineMark::Spent { model: "m".into(), usage }.into());
+    turn.apply(&EngineMark::spent("m", usage).into());
     let limits = |max| TurnLimits { max_cost_micros: Some(max), ..LIMITS };
     assert!(matches!(turn.next(&limits(8), &RULES), NextStep::CallModel { .. }));
     assert!(matches!(

@@ -89,7 +89,7 @@ pub(crate) fn write_event(
             write(out, wire, seq, "step_discarded", &StepDiscardedFrame { id: StepId(*index) })
         }
         Event::Summary { content, .. } => write(out, wire, seq, "summary", &SummaryFrame { content }),
-        Event::AgentStep(step) => write(out, wire, seq, "agent_step", step),
+        Event::AgentStep { step, .. } => write(out, wire, seq, "agent_step", step),
         Event::Done { message_id, token_count, suggested_title, usage, finish_reason, .. } => {
             let done = DoneFrame {
                 message_id: *message_id,

@@ -9,6 +9,7 @@ use super::file_ordering::FileOrdering;
 use super::options::ExecutorOptions;
 use super::outcome::CallOutcome;
 use super::truncate::{FullResultReader, ResultLimits};
+use crate::domain::call_times::{AgentModelCall, CallTimes};
 use crate::domain::event::AgentStep;
 use crate::domain::handle::ResultHandle;
 use crate::domain::tool::{FileAccess, ToolCall, ToolOrigin};
@@ -177,11 +178,11 @@ struct JournalReporter<'a> {
 }
 
 impl ProgressReporter for JournalReporter<'_> {
-    fn step(&self, step: AgentStep) {
-        self.journal.stepped(self.call, step);
+    fn step(&self, step: AgentStep, times: Option<CallTimes>) {
+        self.journal.stepped(self.call, step, times);
     }
 
-    fn spent(&self, model: &str, usage: Usage) {
-        self.journal.spent(self.call, model, usage);
+    fn spent(&self, model: &str, usage: Usage, of_call: Option<AgentModelCall>) {
+        self.journal.spent(self.call, model, usage, of_call);
     }
 }

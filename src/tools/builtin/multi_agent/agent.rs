@@ -1,7 +1,8 @@
 //! One sub-agent: calls the model, runs the requested tools, and repeats both within its own limits.
 
 use super::options::SubAgentOptions;
-use super::reporter::{ResultCollector, StepReporter};
+use super::reporter::{AgentToolResult, ResultCollector, StepReporter};
+use crate::domain::call_times::CallTimes;
 use crate::domain::message::Message;
 use crate::domain::model_settings::ModelSettings;
 use crate::domain::tokens::TokenEstimator;
@@ -181,6 +182,7 @@ impl<'a> SubAgent<'a> {
 
     fn call_model(&mut self, request: &ModelRequest) -> (SubAgentReply, Result<Completion, ModelError>) {
         let mut reply = SubAgentReply::default();
+        let started_at_ms = self.cancel.clock().now_ms();
         let outcome = self.environment.model.ask(request, &self.cancel, &mut |chunk| {
             match chunk {
                 Chunk::Thinking(text) => reply.thinking.push_str(text),
@@ -191,17 +193,21 @@ impl<'a> SubAgent<'a> {
             }
             ControlFlow::Continue(())
         });
-        self.count_usage(request, &reply, outcome.as_ref().ok());
+        let times = CallTimes { started_at_ms, ended_at_ms: self.cancel.clock().now_ms() };
+        self.count_usage(request, &reply, &outcome, times);
         (reply, outcome)
     }
 
-    /// Counts the tokens of a call. Missing numbers are estimated; a call without output costs nothing.
+    /// Counts the tokens of a call. Missing numbers are estimated. A call without output costs nothing, and
+    /// is reported only if it failed by itself.
     fn count_usage(
         &mut self,
         request: &ModelRequest,
         reply: &SubAgentReply,
-        completion: Option<&Completion>,
+        outcome: &Result<Completion, ModelError>,
+        times: CallTimes,
     ) {
+        let completion = outcome.as_ref().ok();
         let has_output = completion.is_some() || !reply.text.is_empty() || !reply.thinking.is_empty();
         let estimate = || {
             let estimator = TokenEstimator::of_model(&request.model);
@@ -218,10 +224,16 @@ impl<'a> SubAgent<'a> {
                 .unwrap_or_default();
             Usage::new(prompt, output.saturating_add(arguments)).priced(price)
         };
-        let Some(usage) = reply.spent.or_else(|| has_output.then(estimate)) else { return };
+        let spent = reply.spent.or_else(|| has_output.then(estimate));
+        if spent.is_none() && matches!(outcome, Err(ModelError::Stopped)) {
+            return;
+        }
+        let usage = spent.unwrap_or_default();
         self.usage += usage;
         self.environment.context.terms.budget.spend(usage);
-        self.environment.report.spent(&request.model, usage);
+        let response_model = completion.and_then(|completion| completion.response_model.clone());
+        let call = self.steps.model_call(response_model, outcome.is_err(), times);
+        self.environment.report.spent(&request.model, usage, Some(call));
     }
 
     /// Gives the calls ids that are unique within this agent.
@@ -244,10 +256,11 @@ impl<'a> SubAgent<'a> {
             ..environment.context.clone()
         };
         self.steps.tools_called(calls);
-        let collector = ResultCollector::new(environment.report, &environment.context.terms.budget);
+        let (budget, clock) = (&environment.context.terms.budget, &**self.cancel.clock());
+        let collector = ResultCollector::new(environment.report, budget, clock);
         environment.toolbox.run(calls, &context, &collector);
-        for (call, content) in collector.in_order(calls) {
-            self.steps.tool_finished(&call.name, &content);
+        for (call, AgentToolResult { content, times }) in collector.in_order(calls) {
+            self.steps.tool_finished(&call.name, &content, times);
             let (id_ref, name) = (call.id_ref.clone(), call.name.clone());
             self.messages.push(Message::Tool { id_ref, name, content });
         }

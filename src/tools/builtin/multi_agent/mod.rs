@@ -9,6 +9,7 @@ pub use options::SubAgentOptions;
 
 use super::builtin_tool::{spec, typed};
 use super::names;
+use crate::domain::call_times::{AgentModelCall, CallTimes};
 use crate::domain::event::AgentStep;
 use crate::domain::nearest::hint;
 use crate::domain::tool::{Aliases, ToolChoice, ToolDefinition, ToolGroup, ToolReach, ToolSpec, ToolTraits};
@@ -50,8 +51,8 @@ struct AgentTask {
 struct SilentReporter;
 
 impl ProgressReporter for SilentReporter {
-    fn step(&self, _: AgentStep) {}
-    fn spent(&self, _: &str, _: Usage) {}
+    fn step(&self, _: AgentStep, _: Option<CallTimes>) {}
+    fn spent(&self, _: &str, _: Usage, _: Option<AgentModelCall>) {}
 }
 
 impl Tool for MultiAgent {

@@ -1,9 +1,10 @@
 //! Reports a sub-agent's steps to the log of the job, and collects the results of its tool calls.
 
+use crate::domain::call_times::{AgentModelCall, CallTimes, ToolResultFields};
 use crate::domain::event::{AgentAction, AgentStep};
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
-use crate::ports::{Journal, ModelBudget, ProgressReporter, ToolOutcome};
+use crate::ports::{Clock, Journal, ModelBudget, ProgressReporter, ToolOutcome};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
@@ -26,26 +27,38 @@ impl<'a> StepReporter<'a> {
 
     pub(super) fn model_replied(&mut self, thinking: &str, text: &str) {
         if !thinking.is_empty() {
-            self.step(AgentAction::Thinking { content: cut(thinking) });
+            self.step(AgentAction::Thinking { content: cut(thinking) }, None);
         }
         if !text.is_empty() {
-            self.step(AgentAction::Text { content: cut(text) });
+            self.step(AgentAction::Text { content: cut(text) }, None);
         }
     }
 
     pub(super) fn tools_called(&mut self, calls: &[ToolCall]) {
         for call in calls {
-            self.step(AgentAction::ToolCall { name: cut(&call.name), arguments: cut(&call.arguments) });
+            let (name, arguments) = (cut(&call.name), cut(&call.arguments));
+            self.step(AgentAction::ToolCall { name, arguments }, None);
         }
     }
 
-    pub(super) fn tool_finished(&mut self, name: &str, content: &str) {
-        self.step(AgentAction::ToolResult { name: cut(name), content: cut(content) });
+    pub(super) fn tool_finished(&mut self, name: &str, content: &str, times: CallTimes) {
+        self.step(AgentAction::ToolResult { name: cut(name), content: cut(content) }, Some(times));
     }
 
-    fn step(&mut self, act: AgentAction) {
+    /// A model call of the agent.
+    pub(super) fn model_call(
+        &self,
+        response_model: Option<String>,
+        has_failed: bool,
+        times: CallTimes,
+    ) -> AgentModelCall {
         let (id_ref, agent) = (self.id_ref.to_owned(), self.agent.to_owned());
-        self.report.step(AgentStep { id_ref, agent, index: self.index, act });
+        AgentModelCall { id_ref, agent, response_model, has_failed, times }
+    }
+
+    fn step(&mut self, act: AgentAction, times: Option<CallTimes>) {
+        let (id_ref, agent) = (self.id_ref.to_owned(), self.agent.to_owned());
+        self.report.step(AgentStep { id_ref, agent, index: self.index, act }, times);
         self.index = self.index.saturating_add(1);
     }
 }
@@ -58,22 +71,37 @@ fn cut(text: &str) -> String {
     }
 }
 
+/// The result of a tool call of an agent.
+pub(super) struct AgentToolResult {
+    pub(super) content: String,
+    /// When the tool ran.
+    pub(super) times: CallTimes,
+}
+
 /// Collects the results of an agent's tool calls.
 pub(super) struct ResultCollector<'a> {
     report: &'a dyn ProgressReporter,
     budget: &'a ModelBudget,
-    results: Mutex<BTreeMap<String, String>>,
+    clock: &'a dyn Clock,
+    results: Mutex<BTreeMap<String, AgentToolResult>>,
 }
 
 impl<'a> ResultCollector<'a> {
-    pub(super) fn new(report: &'a dyn ProgressReporter, budget: &'a ModelBudget) -> Self {
-        Self { report, budget, results: Mutex::default() }
+    pub(super) fn new(
+        report: &'a dyn ProgressReporter,
+        budget: &'a ModelBudget,
+        clock: &'a dyn Clock,
+    ) -> Self {
+        Self { report, budget, clock, results: Mutex::default() }
     }
 
     /// Each call with its result.
-    pub(super) fn in_order(self, calls: &[ToolCall]) -> Vec<(&ToolCall, String)> {
+    pub(super) fn in_order(self, calls: &[ToolCall]) -> Vec<(&ToolCall, AgentToolResult)> {
+        let now_ms = self.clock.now_ms();
         let mut results = self.results.into_inner().unwrap_or_else(PoisonError::into_inner);
-        calls.iter().map(|call| (call, results.remove(&call.id_ref).unwrap_or_default())).collect()
+        let times = CallTimes { started_at_ms: now_ms, ended_at_ms: now_ms };
+        let none = || AgentToolResult { content: String::new(), times };
+        calls.iter().map(|call| (call, results.remove(&call.id_ref).unwrap_or_else(none))).collect()
     }
 }
 
@@ -84,8 +112,12 @@ impl Journal for ResultCollector<'_> {
     }
 
     fn finished(&self, call: &ToolCall, outcome: ToolOutcome) {
+        let ToolOutcome { content, skipped, .. } = outcome;
+        let ended_at_ms = self.clock.now_ms();
+        let ran_ms = if skipped { 0 } else { ToolResultFields::read(&content).execution_ms() };
+        let times = CallTimes { started_at_ms: ended_at_ms.saturating_sub(ran_ms), ended_at_ms };
         let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
-        results.insert(call.id_ref.clone(), outcome.content);
+        results.insert(call.id_ref.clone(), AgentToolResult { content, times });
     }
 
     /// The job cannot read the results of an agent's tools.
@@ -93,8 +125,8 @@ impl Journal for ResultCollector<'_> {
         false
     }
 
-    fn spent(&self, _: &ToolCall, model: &str, usage: Usage) {
+    fn spent(&self, _: &ToolCall, model: &str, usage: Usage, of_call: Option<AgentModelCall>) {
         self.budget.spend(usage);
-        self.report.spent(model, usage);
+        self.report.spent(model, usage, of_call);
     }
 }

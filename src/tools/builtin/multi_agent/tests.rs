@@ -69,14 +69,21 @@ impl Model for ScriptedModel {
 struct RecordingReporter {
     steps: Mutex<Vec<AgentStep>>,
     spent: Mutex<Vec<(String, Usage)>>,
+    calls: Mutex<Vec<AgentModelCall>>,
+    times: Mutex<Vec<CallTimes>>,
 }
 
 impl ProgressReporter for RecordingReporter {
-    fn step(&self, step: AgentStep) {
+    fn step(&self, step: AgentStep, times: Option<CallTimes>) {
+        assert_eq!(times.is_some(), matches!(step.act, AgentAction::ToolResult { .. }));
         self.steps.lock().unwrap().push(step);
+        self.times.lock().unwrap().extend(times);
     }
-    fn spent(&self, model: &str, usage: Usage) {
-        self.spent.lock().unwrap().push((model.to_owned(), usage));
+    fn spent(&self, model: &str, usage: Usage, of_call: Option<AgentModelCall>) {
+        self.calls.lock().unwrap().extend(of_call);
+        if usage != Usage::default() {
+            self.spent.lock().unwrap().push((model.to_owned(), usage));
+        }
     }
 }
 

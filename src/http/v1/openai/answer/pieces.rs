@@ -113,7 +113,7 @@ impl AnswerPieces {
             Event::Status { .. }
             | Event::WaitingApproval { .. }
             | Event::Summary { .. }
-            | Event::AgentStep(_) => {}
+            | Event::AgentStep { .. } => {}
         }
         None
     }

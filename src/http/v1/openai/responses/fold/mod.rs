@@ -170,7 +170,7 @@ impl ResponseFold {
                 let failed = ResponseEnd::Failed { code, message: content, retry_after_ms };
                 self.finish(failed, ItemStatus::Incomplete);
             }
-            Event::WaitingApproval { .. } | Event::Summary { .. } | Event::AgentStep(_) => {}
+            Event::WaitingApproval { .. } | Event::Summary { .. } | Event::AgentStep { .. } => {}
         }
     }
 
