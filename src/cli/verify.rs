@@ -31,9 +31,17 @@ pub(super) struct VerifyArgs {
     /// The head that you know of the job: from its last event, its webhook or its object
     #[arg(long, value_name = "HASH", conflicts_with_all = ["all", "checkpoint"])]
     head: Option<ChainLink>,
+    /// The public key of the server that has written the file, which signs what retention has shortened:
+    /// `public_key` of GET /v1/log/key there
+    #[arg(long, value_name = "KEY", value_parser = read_key, conflicts_with_all = ["all", "checkpoint"])]
+    key: Option<LogPublicKey>,
     /// Print the verdicts as JSON, one a line
     #[arg(long)]
     json: bool,
+}
+
+fn read_key(text: &str) -> Result<LogPublicKey, String> {
+    LogPublicKey::from_text(text).ok_or_else(|| "it must be 64 lower-case hexadecimal digits".to_owned())
 }
 
 /// What is verified.
@@ -101,6 +109,8 @@ struct ShownVerdict {
     status: String,
     head: Option<String>,
     folded: Option<String>,
+    /// Nobody has checked who has signed the note about the fold.
+    is_unchecked: bool,
     fault: Option<String>,
 }
 
@@ -113,6 +123,10 @@ pub(super) fn verify(
 ) -> Result<ExitCode, CliError> {
     let mut counts = VerifiedLogs::default();
     let (mut printed, mut key) = (Ok(()), None);
+    if args.key.is_some() && !matches!(source, LogSource::Export(_)) {
+        return Err(CliError::failed("--key is for a file of exported runs".to_owned())
+            .hint("nanoclaw export the job first, and verify the file"));
+    }
     let mut show = |mut verdict: ShownVerdict| {
         verdict.compare(args.head);
         counts.add(&verdict);
@@ -121,7 +135,7 @@ pub(super) fn verify(
         }
     };
     match (source, args.job()) {
-        (LogSource::Export(file), _) => verify_file(file, &mut show)?,
+        (LogSource::Export(file), _) => verify_file(file, args.key, &mut show)?,
         (LogSource::Server(client), Some(job)) => {
             show(ShownVerdict::read(&client.get(&format!("/v1/jobs/{job}/verify"))?));
         }
@@ -178,13 +192,17 @@ fn make_checkpoint(client: &ApiClient, terminal: &Terminal) -> Result<ExitCode, 
 }
 
 /// Verifies the logs of a file of exported runs.
-fn verify_file(path: &Path, show: &mut dyn FnMut(ShownVerdict)) -> Result<(), CliError> {
+fn verify_file(
+    path: &Path,
+    key: Option<LogPublicKey>,
+    show: &mut dyn FnMut(ShownVerdict),
+) -> Result<(), CliError> {
     let unreadable = |error: String| CliError::failed(format!("cannot read '{}': {error}", path.display()));
     let file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
     let mut reader = RunLogReader::default();
     let mut verdict = |log: &LogChain| {
-        // The key of the server that has written the file is not known here.
-        show(ShownVerdict::of(log.job, &log.verify(None).map_err(LogFault::from)));
+        let verdict = ShownVerdict::of(log.job, &log.verify(key.as_ref()).map_err(LogFault::from));
+        show(ShownVerdict { is_unchecked: key.is_none() && log.fold.is_some(), ..verdict });
     };
     for line in BufReader::new(file).lines() {
         let line = line.map_err(|error| unreadable(error.to_string()))?;
@@ -220,17 +238,24 @@ impl ShownVerdict {
             status: status.to_owned(),
             head: None,
             folded: None,
+            is_unchecked: false,
             fault: None,
+        };
+        let name = |kind: FoldKind| match kind {
+            FoldKind::Deltas => "deltas".to_owned(),
+            FoldKind::Cut => "cut".to_owned(),
         };
         match verdict {
             Ok(ChainVerdict::NotChained) => shown("not_chained"),
             Ok(ChainVerdict::Intact { head, fold }) => {
-                let folded = fold.map(|kind| match kind {
-                    FoldKind::Deltas => "deltas".to_owned(),
-                    FoldKind::Cut => "cut".to_owned(),
-                });
-                Self { head: Some(head.to_string()), folded, ..shown("intact") }
+                Self { head: Some(head.to_string()), folded: fold.map(name), ..shown("intact") }
             }
+            Ok(ChainVerdict::IntactAsImported { head, fold }) => Self {
+                head: Some(head.to_string()),
+                folded: Some(name(*fold)),
+                is_unchecked: true,
+                ..shown("intact")
+            },
             Err(fault) => Self { fault: Some(fault.to_string()), ..shown("faulty") },
         }
     }
@@ -243,6 +268,7 @@ impl ShownVerdict {
             status: text(answer.get("status")).unwrap_or_default(),
             head: text(answer.get("log_head")),
             folded: text(answer.get("folded")),
+            is_unchecked: answer.get("is_folded_elsewhere").and_then(Value::as_bool).unwrap_or_default(),
             fault: text(answer.pointer("/fault/message")),
         }
     }
@@ -258,10 +284,10 @@ impl ShownVerdict {
     }
 
     fn print(&self, args: &VerifyArgs, terminal: &Terminal) -> Result<(), CliError> {
-        let Self { job, status, head, folded, fault } = self;
+        let Self { job, status, head, folded, is_unchecked, fault } = self;
         if args.json {
-            let line =
-                json!({"job_id": job, "status": status, "log_head": head, "folded": folded, "fault": fault});
+            let line = json!({"job_id": job, "status": status, "log_head": head, "folded": folded,
+                    "is_signature_unchecked": is_unchecked, "fault": fault});
             return Ok(terminal.line(&line.to_string())?);
         }
         let line = match (fault, head) {
@@ -274,10 +300,17 @@ impl ShownVerdict {
                     Some("cut") => ", after retention has cut it to its last event",
                     _ => "",
                 };
-                format!("{job}  intact{folded}; head {head}")
+                let unchecked = if *is_unchecked {
+                    " on another server (its signature was not checked: export the job, and verify the file with --key)"
+                } else {
+                    ""
+                };
+                format!("{job}  intact{folded}{unchecked}; head {head}")
             }
             (None, None) => {
-                format!("{job}  not chained: an older version has begun its log, or it is not stored yet")
+                format!(
+                    "{job}  not chained: an older version has begun or imported its log, or it is not stored yet"
+                )
             }
         };
         Ok(terminal.line(&line)?)

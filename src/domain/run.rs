@@ -75,36 +75,49 @@ pub struct EndedRun {
     pub usage: UsageByModel,
 }
 
+/// The links of these records, behind a fold as its note continues the chain.
+fn links(job: JobId, fold: Option<&FoldNote>, records: &[LogRecord]) -> Vec<ChainLink> {
+    let mut newest = ChainLink::start(job);
+    let mut note = fold;
+    let chained = records.iter().map(|LogRecord { place, body, .. }| {
+        if let Some(note) = note.take_if(|note| *place > note.to) {
+            newest = note.after;
+        }
+        newest = newest.after(*place, body.as_bytes());
+        newest
+    });
+    chained.collect()
+}
+
 /// A run from another server, with all that is checked about it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImportedRun {
     /// The job.
     pub run: EndedRun,
     /// Its log, in order. The last one is the terminal event. The links are computed; what is left of a log
-    /// cannot be chained and has none.
+    /// can be chained only with the note about its fold, and has none else.
     pub records: Vec<LogRecord>,
     /// The terminal event.
     pub end: Event,
-    /// Why the records are not those that their links in the file, or the head of their chain, prove. Of what
-    /// is left of a log, or was folded, nothing can be said without the key of its server.
+    /// Why the records are not those that their links in the file, the head of their chain, or the note about
+    /// its fold prove. Whether its server has signed that note is not known here.
     pub fault: Option<ChainFault>,
 }
 
 impl ImportedRun {
     /// A run with these records, chained. Links that they have are compared.
-    pub fn new(run: EndedRun, records: Vec<LogRecord>, end: Event) -> Self {
-        let state = &run.state;
-        let (job, head, is_whole) = (state.id, state.log_head, state.log == LogStage::Whole);
-        let (mut newest, mut is_proven) = (ChainLink::start(job), true);
-        let mut links = Vec::with_capacity(records.len());
-        for LogRecord { place, body, link } in &records {
-            newest = newest.after(*place, body.as_bytes());
-            is_proven &= link.is_none_or(|given| given == newest);
-            links.push(newest);
-        }
-        let is_provable = state.has_whole_log() && state.fold.is_none() && head.is_some();
-        let mut log = LogChain { job, is_ended: true, head, fold: None, records };
-        let fault = if is_provable && (!is_proven || head != Some(newest)) {
+    pub fn new(mut run: EndedRun, records: Vec<LogRecord>, end: Event) -> Self {
+        let state = &mut run.state;
+        let (job, head) = (state.id, state.log_head);
+        // A note proves nothing without the head that the chain behind it leads to.
+        state.fold = state.fold.filter(|_| head.is_some());
+        let is_chained = state.log == LogStage::Whole || state.fold.is_some();
+        let is_provable = head.is_some() && (state.has_whole_log() || state.fold.is_some());
+        let links = links(job, state.fold.as_ref(), &records);
+        let is_proven =
+            records.iter().zip(&links).all(|(record, link)| record.link.is_none_or(|own| own == *link));
+        let mut log = LogChain { job, is_ended: true, is_imported: true, head, fold: state.fold, records };
+        let fault = if is_provable && (log.fold.is_some() || !is_proven || head != links.last().copied()) {
             for (record, link) in log.records.iter_mut().zip(&links) {
                 record.link.get_or_insert(*link);
             }
@@ -113,7 +126,7 @@ impl ImportedRun {
             None
         };
         for (record, link) in log.records.iter_mut().zip(links) {
-            record.link = is_whole.then_some(link);
+            record.link = is_chained.then_some(link);
         }
         Self { run, records: log.records, end, fault }
     }

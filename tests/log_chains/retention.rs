@@ -4,8 +4,12 @@ use super::verify::{Tampering, tamper};
 use super::{HOUR, JOBS, append, failed, head, key, run, verdict};
 use crate::store_contract::fixture::{Fixture, StorePlace};
 use crate::support::store::{ANN, delta, done, id, sealed};
+use nanoclaw::domain::event::Record;
 use nanoclaw::domain::limits::Limits;
-use nanoclaw::domain::log_chain::{ChainFault, ChainLink, ChainVerdict, FoldKind, RecordPlace};
+use nanoclaw::domain::log_chain::{
+    ChainFault, ChainLink, ChainVerdict, FoldKind, LogRecord, LogSigningKey, RecordPlace,
+};
+use nanoclaw::domain::run::{EndedRun, ImportedRun};
 use nanoclaw::domain::secret::Secret;
 use nanoclaw::ports::NodeStore;
 use nanoclaw::store::options::{RetentionOptions, StoreOptions};
@@ -67,6 +71,53 @@ fn a_log_is_provable_after_retention_has_joined_and_cut_it() {
         assert_eq!(places(store, n).len(), 1);
         assert_eq!(verdict(store, n), intact(head, FoldKind::Cut));
     }
+}
+
+/// The run as an export of this store has it.
+fn exported(store: &dyn NodeStore, n: u128) -> (EndedRun, Vec<LogRecord>) {
+    let run = store.ended_run(ANN, id(n)).unwrap().unwrap();
+    (run, store.log_records(id(n), RecordPlace::BEFORE_FIRST, usize::MAX).unwrap())
+}
+
+fn imported((run, records): (EndedRun, Vec<LogRecord>)) -> ImportedRun {
+    let Ok(Record::Event(end)) = records.last().unwrap().parse() else { panic!("no end") };
+    ImportedRun::new(run, records, end)
+}
+
+#[test]
+fn an_imported_log_that_was_folded_is_proven_but_for_the_signature_of_its_server() {
+    let origin = Fixture::with_options(&retention(HOUR, None), &Limits::default());
+    origin.store.set_log_key(key());
+    run(&*origin.store, 1, done(id(1), "answer"));
+    let head = head(&*origin.store, 1);
+    pass(&origin, 2 * HOUR);
+    let of_file = exported(&*origin.store, 1);
+    let run = imported(of_file.clone());
+    assert_eq!(run.fault, None);
+    let mut changed = of_file.clone();
+    changed.1[2].body = changed.1[2].body.replacen('{', "{ ", 1);
+    assert!(imported(changed).fault.is_some(), "the head does not prove these records");
+    let mut without_note = of_file;
+    without_note.0.state.fold = None;
+    assert_eq!(imported(without_note).log_head(), None, "nothing chains what is left");
+
+    let fixture = Fixture::with_options(&retention(HOUR, Some(10 * HOUR)), &Limits::default());
+    let store = &*fixture.store;
+    fixture.clock.advance(3 * HOUR);
+    let own = LogSigningKey::from_seed([8; 32]).unwrap();
+    let (own_key, of_origin) = (own.public_key(), key().public_key());
+    store.set_log_key(own);
+    store.import_run(ANN, run).wait().unwrap();
+    let log = store.log_chain(ANN, id(1)).unwrap().unwrap();
+    let fold = FoldKind::Deltas;
+    assert_eq!(log.verify(Some(&own_key)), Ok(ChainVerdict::IntactAsImported { head, fold }));
+    assert_eq!(log.verify(Some(&of_origin)), intact(head, fold), "its server's key has signed the note");
+    let again = imported(exported(store, 1));
+    assert_eq!((again.fault.clone(), again.log_head()), (None, Some(head)), "it can move on");
+    pass(&fixture, 11 * HOUR);
+    assert_eq!(places(store, 1).len(), 1);
+    let log = store.log_chain(ANN, id(1)).unwrap().unwrap();
+    assert_eq!(log.verify(Some(&own_key)), intact(head, FoldKind::Cut), "this server has cut it");
 }
 
 #[test]

@@ -86,7 +86,14 @@ impl RunLogReader {
         }
         let RunHeader { job } = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let RunJob { id, log_head, fold } = job;
-        let log = LogChain { job: id, is_ended: true, head: log_head, fold, records: Vec::new() };
+        let log = LogChain {
+            job: id,
+            is_ended: true,
+            is_imported: false,
+            head: log_head,
+            fold,
+            records: Vec::new(),
+        };
         self.link = None;
         Ok(self.log.replace(log))
     }

@@ -26,7 +26,7 @@ fn log(events: &[(String, u8)]) -> LogChain {
         LogRecord { place, body, link: Some(link) }
     });
     let records = linked.collect();
-    LogChain { job: JOB, is_ended: true, head: Some(link), fold: None, records }
+    LogChain { job: JOB, is_ended: true, is_imported: false, head: Some(link), fold: None, records }
 }
 
 fn logs() -> impl Strategy<Value = LogChain> {

@@ -13,6 +13,8 @@ pub struct LogChain {
     pub job: JobId,
     /// Whether it has ended.
     pub is_ended: bool,
+    /// Whether it ended on another server, whose key may have signed the note about a fold.
+    pub is_imported: bool,
     /// The head that the job names, once it has ended.
     pub head: Option<ChainLink>,
     /// What retention has folded.
@@ -32,6 +34,14 @@ pub enum ChainVerdict {
         head: ChainLink,
         /// What retention has done to it.
         fold: Option<FoldKind>,
+    },
+    /// The same of an imported log that was folded on its own server: the key that is known here has not
+    /// signed the note about that.
+    IntactAsImported {
+        /// The head.
+        head: ChainLink,
+        /// What retention has done to it there.
+        fold: FoldKind,
     },
 }
 
@@ -78,8 +88,8 @@ pub enum ChainFault {
     /// The folded part of the log is not what its note says.
     #[error("the records before {0} are not those that its fold has left")]
     NotAsFolded(RecordPlace),
-    /// The note about the fold is not this server's.
-    #[error("the note about the fold up to {0} was not signed by this server's key")]
+    /// The note about the fold is not of the server with the key.
+    #[error("the note about the fold up to {0} was not signed by the server's key")]
     Unsigned(RecordPlace),
 }
 
@@ -137,16 +147,18 @@ impl LogChain {
         if self.head.is_none() && self.records.iter().any(|record| record.link.is_none()) {
             return Ok(ChainVerdict::NotChained);
         }
-        if let Some((note, key)) = self.fold.as_ref().zip(key)
-            && !note.is_signed_by(key)
-        {
+        let unsigned = self.fold.as_ref().zip(key).filter(|(note, key)| !note.is_signed_by(key));
+        if let Some((note, _)) = unsigned.filter(|_| !self.is_imported) {
             return Err(ChainFault::Unsigned(note.to));
         }
         let head = self.walk(&self.records)?.link;
         match self.head {
             Some(named) if named != head => Err(ChainFault::OtherHead { last: last.place }),
             None if self.is_ended => Err(ChainFault::NoHead),
-            _ => Ok(ChainVerdict::Intact { head, fold: self.fold.map(|note| note.kind) }),
+            _ => Ok(match unsigned {
+                Some((note, _)) => ChainVerdict::IntactAsImported { head, fold: note.kind },
+                None => ChainVerdict::Intact { head, fold: self.fold.map(|note| note.kind) },
+            }),
         }
     }
 

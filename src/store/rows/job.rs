@@ -128,6 +128,7 @@ impl JobRow {
             ledger: usage.clone(),
             booked: usage.clone(),
             has_output: !output.is_empty(),
+            fold: state.fold,
             retried_at_ms: state.retried_at_ms,
             ..Self::new(Job { log_head, ..run.job(user, now_ms) }, accept)
         }

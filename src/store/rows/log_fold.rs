@@ -38,7 +38,8 @@ impl JobRow {
     /// The log of the job with these records.
     pub(crate) fn log_chain(&self, records: Vec<LogRecord>) -> LogChain {
         let (job, is_ended) = (self.id(), self.job.status.is_terminal());
-        LogChain { job, is_ended, head: self.job.log_head, fold: self.fold, records }
+        let is_imported = self.job.imported_at_ms.is_some();
+        LogChain { job, is_ended, is_imported, head: self.job.log_head, fold: self.fold, records }
     }
 }
 

@@ -17,7 +17,8 @@ use std::sync::Arc;
 enum VerificationStatus {
     /// Each record is as it was written.
     Intact,
-    /// A version without chains has begun the log, or the job is in memory until it ends.
+    /// A version without chains has begun the log, or the job is in memory until it ends, or a version before
+    /// this one has imported it after retention had shortened it.
     NotChained,
     /// A record was changed, removed or moved.
     Faulty,
@@ -46,6 +47,9 @@ pub(crate) struct VerificationResponse {
     log_head: Option<ChainLink>,
     /// What retention has done to the log.
     folded: Option<FoldKind>,
+    /// Retention has done that on the server that the job was imported from. Whether that server has signed
+    /// it, only its key (`GET /v1/log/key` there) can tell.
+    is_folded_elsewhere: bool,
     fault: Option<LogFaultObject>,
 }
 
@@ -62,18 +66,23 @@ pub(crate) async fn verify(context: &Arc<ServerContext>, request: &RequestContex
 
 impl VerificationResponse {
     fn of(job_id: JobId, verdict: Result<ChainVerdict, ChainFault>) -> Self {
+        let is_folded_elsewhere = matches!(verdict, Ok(ChainVerdict::IntactAsImported { .. }));
         let answer = |status, log_head, folded, fault| Self {
             object: "log_verification",
             job_id,
             status,
             log_head,
             folded,
+            is_folded_elsewhere,
             fault,
         };
         match verdict {
             Ok(ChainVerdict::NotChained) => answer(VerificationStatus::NotChained, None, None, None),
             Ok(ChainVerdict::Intact { head, fold }) => {
                 answer(VerificationStatus::Intact, Some(head), fold, None)
+            }
+            Ok(ChainVerdict::IntactAsImported { head, fold }) => {
+                answer(VerificationStatus::Intact, Some(head), Some(fold), None)
             }
             Err(fault) => {
                 let place = fault.place();
