@@ -129,6 +129,12 @@ fn things_of_the_server_are_listed_shown_and_deleted() {
         assert_eq!(listed.code, 0, "{kind}: {}", listed.err);
         assert!(texts.iter().all(|text| listed.out.contains(text)), "{kind}: {}", listed.out);
     }
+    let now_s = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_secs();
+    server.submit(&json!({"input": "later", "run_at": now_s + 7_300, "deadline_at": now_s + 90_000}));
+    for command in [&["jobs"][..], &["list", "jobs"]] {
+        let listed = run(&server, command).out;
+        assert!(listed.contains("[due in 1d, starts in 2h] later"), "{listed}");
+    }
     let answer = run(&server, &["output", &job]);
     assert!(answer.code == 0 && answer.out.contains("hello"), "{}{}", answer.out, answer.err);
     let shown = run(&server, &["show", &project]);

@@ -3,7 +3,7 @@
 use super::client::ApiClient;
 use super::client::address::path_segment;
 use super::error::CliError;
-use super::jobs::render::cut;
+use super::jobs::{self, render::cut};
 use super::terminal::Terminal;
 use clap::builder::PossibleValuesParser;
 use serde_json::Value;
@@ -15,12 +15,12 @@ struct Resource {
     /// Start of its ids; empty for things without an id.
     prefix: &'static str,
     path: &'static str,
-    /// Fields of a list line, as JSON pointers.
+    /// Fields of a list line, as JSON pointers. Jobs have lines of their own.
     fields: &'static [&'static str],
 }
 
 const RESOURCES: [Resource; 10] = [
-    Resource { kind: "jobs", prefix: "job_", path: "/v1/jobs", fields: &["/id", "/status", "/input"] },
+    Resource { kind: "jobs", prefix: "job_", path: "/v1/jobs", fields: &[] },
     Resource {
         kind: "conversations",
         prefix: "conv_",
@@ -100,6 +100,9 @@ pub(crate) fn list(client: &ApiClient, args: &ResourceListArgs, terminal: &Termi
     let answer = data(client.get(&format!("{}{limit}", resource.path))?);
     if args.json {
         return Ok(terminal.line(&answer.to_string())?);
+    }
+    if resource.kind == "jobs" {
+        return jobs::list::print(&answer, terminal);
     }
     let items = ["/items", "/data", ""].iter().find_map(|place| answer.pointer(place)?.as_array());
     let name = |field: &&str| field.rsplit('/').next().unwrap_or_default().to_uppercase();

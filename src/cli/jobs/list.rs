@@ -64,7 +64,7 @@ pub(crate) fn list(client: &ApiClient, args: &JobsArgs, terminal: &Terminal) -> 
                 if args.watch {
                     terminal.clear()?;
                 }
-                terminal.data(&table(&page, clock.now_ms() / 1_000, terminal))?;
+                print(&page, terminal)?;
             }
             // A server that restarts is back in a moment.
             Err(error) if args.watch => terminal.error(&error.to_string()),
@@ -75,6 +75,11 @@ pub(crate) fn list(client: &ApiClient, args: &JobsArgs, terminal: &Terminal) -> 
         }
         clock.sleep(&never, WATCH_PERIOD);
     }
+}
+
+/// Prints a page of jobs as a table.
+pub(crate) fn print(page: &Value, terminal: &Terminal) -> Result<(), CliError> {
+    Ok(terminal.data(&table(page, SystemClock::new().now_ms() / 1_000, terminal))?)
 }
 
 /// The header and a line for each job.
@@ -119,28 +124,46 @@ fn note(job: &Value, now_s: u64) -> String {
     if number("finished_at").is_some() {
         return String::new();
     }
-    let until = |verb: &str, at: u64| match at.checked_sub(now_s) {
-        Some(left) => format!("{verb} in {}", span(left)),
-        None => format!("{verb} now"),
-    };
-    let deadline = number("deadline_at").map(|at| until("due", at));
+    let deadline = number("deadline_at").map(|at| until("due", at, now_s));
     let is_started = number("started_at").is_some();
-    let expiry = number("expires_at").filter(|_| !is_started).map(|at| until("expires", at));
+    let expiry = number("expires_at").filter(|_| !is_started).map(|at| until("expires", at, now_s));
     let cost = number("max_cost_micros").map(|most| format!("costs at most {}", money(most)));
-    let notes: Vec<String> = [deadline, expiry, cost, predecessor(job)].into_iter().flatten().collect();
+    let notes: Vec<String> = [deadline, expiry, cost, wait(job, now_s)].into_iter().flatten().collect();
     if notes.is_empty() { String::new() } else { format!("[{}] ", notes.join(", ")) }
 }
 
+fn until(verb: &str, at: u64, now_s: u64) -> String {
+    match at.checked_sub(now_s) {
+        Some(left) => format!("{verb} in {}", span(left)),
+        None => format!("{verb} now"),
+    }
+}
+
+/// What it waits for, unless that is a worker.
+fn wait(job: &Value, now_s: u64) -> Option<String> {
+    let wait = job.get("waits_for")?;
+    let end = |verb: &str| wait.get("until").and_then(Value::as_u64).map(|at| until(verb, at, now_s));
+    let held_by = wait.get("after_job").and_then(Value::as_str);
+    match wait.get("reason").and_then(Value::as_str)? {
+        "conversation" => {
+            Some(held_by.map_or_else(|| "behind its conversation".into(), |id| format!("behind {id}")))
+        }
+        "time" => end("starts"),
+        "retry" => end("retries"),
+        "provider" => Some("waits for its provider".into()),
+        "approval" => Some("waits for an approval".into()),
+        "predecessor" => Some(predecessors(job, held_by?)),
+        _ => None,
+    }
+}
+
 /// The job that holds this one back, and how many others it comes after.
-fn predecessor(job: &Value) -> Option<String> {
-    let wait =
-        job.get("waits_for").filter(|wait| wait.get("reason").is_some_and(|why| why == "predecessor"))?;
-    let held_by = wait.get("after_job").and_then(Value::as_str)?;
+fn predecessors(job: &Value, held_by: &str) -> String {
     let all = job.get("after").and_then(Value::as_array).map_or(1, Vec::len);
-    Some(match all.saturating_sub(1) {
+    match all.saturating_sub(1) {
         0 => format!("after {held_by}"),
         others => format!("after {held_by} and {others} more"),
-    })
+    }
 }
 
 /// A time span in its largest unit.
@@ -169,7 +192,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_job_line_shows_state_age_duration_tokens_and_the_start_of_its_input() {
+    fn a_job_line_shows_state_age_duration_tokens_waits_and_the_start_of_its_input() {
         let id = format!("job_{}", "0".repeat(26));
         let job = json!({"id": id, "status": "succeeded", "created_at": 1_000, "started_at": 1_010,
             "finished_at": 1_200, "usage": {"total_tokens": 1_234}, "input": "two\nlines"});
@@ -188,6 +211,21 @@ mod tests {
         assert!(describe(&running, 1_005).ends_with(&format!("{note} x")));
         running["finished_at"] = json!(1_004);
         assert!(describe(&running, 1_005).ends_with("0 x"), "what has ended is not bounded any more");
+        for (reason, until, after_job, note) in [
+            ("worker", Value::Null, Value::Null, ""),
+            ("conversation", Value::Null, json!("job_7"), "[behind job_7] "),
+            ("conversation", Value::Null, Value::Null, "[behind its conversation] "),
+            ("time", json!(1_065), Value::Null, "[starts in 1m] "),
+            ("retry", json!(1_007), Value::Null, "[retries in 2s] "),
+            ("retry", Value::Null, Value::Null, ""),
+            ("provider", json!(1_007), Value::Null, "[waits for its provider] "),
+            ("approval", json!(1_900), Value::Null, "[waits for an approval] "),
+        ] {
+            let wait = json!({"reason": reason, "until": until, "after_job": after_job});
+            let held = json!({"id": id, "status": "queued", "created_at": 1_000, "input": "x",
+                "waits_for": wait});
+            assert!(describe(&held, 1_005).ends_with(&format!("0 {note}x")), "{reason}");
+        }
         let waiting = json!({"id": id, "status": "queued", "created_at": 1_000, "started_at": null});
         assert_eq!(describe(&waiting, 1_005), format!("{id} queued      5s            0"));
     }
