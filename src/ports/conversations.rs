@@ -63,7 +63,7 @@ pub enum ConversationError {
         /// The id of that job's response.
         response: String,
     },
-    /// The account's quota is used up (HTTP: 429). Stores of one file leave this check to their callers.
+    /// The account's quota is used up (HTTP: 429).
     #[error(transparent)]
     Quota(#[from] QuotaRefusal),
     /// The store failed.

@@ -17,7 +17,7 @@ pub enum ImportError {
         /// The id.
         job: JobId,
     },
-    /// The account's quota is used up (HTTP: 429). Stores of one file leave this check to their callers.
+    /// The account's quota is used up (HTTP: 429).
     #[error(transparent)]
     Quota(#[from] QuotaRefusal),
     /// The store failed.

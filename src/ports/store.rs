@@ -61,7 +61,7 @@ pub enum SubmitError {
     /// The job of the idempotency key's first request has been deleted since (HTTP: 410).
     #[error("what came of this idempotency key was deleted; use another key to ask again")]
     KeySpent,
-    /// The account's quota is used up (HTTP: 429). Stores of one file leave this check to their callers.
+    /// The account's quota is used up (HTTP: 429).
     #[error(transparent)]
     Quota(#[from] QuotaRefusal),
     /// The store failed.
@@ -110,7 +110,7 @@ pub enum JobChangeError {
         /// The limit.
         limit: u64,
     },
-    /// The account's quota is used up (HTTP: 429). Stores of one file leave this check to their callers.
+    /// The account's quota is used up (HTTP: 429).
     #[error(transparent)]
     Quota(#[from] QuotaRefusal),
     /// The store failed.

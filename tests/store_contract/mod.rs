@@ -27,6 +27,7 @@ mod job_waits;
 mod malformed_rows;
 mod messages;
 mod projects;
+mod quotas;
 mod recovery;
 mod regenerate;
 mod retention;

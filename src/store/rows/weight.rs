@@ -1,9 +1,11 @@
 //! Approximate sizes of writes, which bound what waits in memory.
 
 use crate::domain::event::{EngineMark, Event, Record};
+use crate::domain::id::UserId;
 use crate::domain::job::JobSpec;
 use crate::domain::message::Message;
-use crate::ports::NewItems;
+use crate::ports::{NewItems, NewJob, NewWork};
+use std::collections::BTreeMap;
 
 /// The weight of a write that carries no text, bytes.
 pub(crate) const BASE_WEIGHT: usize = 256;
@@ -27,6 +29,17 @@ pub(crate) fn record_bytes(record: &Record) -> usize {
 pub(crate) fn spec_bytes(spec: &JobSpec) -> usize {
     let input = spec.input.iter().map(Message::bytes).sum::<usize>();
     input.saturating_add(spec.system_prompt.as_ref().map_or(0, String::len))
+}
+
+/// The work of these jobs, by user, as quotas count it.
+pub(crate) fn work_by_user(jobs: &[NewJob]) -> BTreeMap<UserId, NewWork> {
+    let mut work: BTreeMap<UserId, NewWork> = BTreeMap::new();
+    for job in jobs {
+        let new = work.entry(job.user).or_insert(NewWork::bytes(0));
+        let bytes = u64::try_from(spec_bytes(&job.spec)).unwrap_or(u64::MAX);
+        *new = NewWork { jobs: new.jobs.saturating_add(1), bytes: new.bytes.saturating_add(bytes) };
+    }
+    work
 }
 
 /// Approximate bytes that items add to the store.

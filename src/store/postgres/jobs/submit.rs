@@ -1,14 +1,12 @@
 //! Accepts new jobs.
 
-use crate::domain::id::UserId;
 use crate::domain::job::{Job, JobSpec};
-use crate::ports::{NewJob, NewWork, StoreError, SubmitError};
+use crate::ports::{NewJob, StoreError, SubmitError};
 use crate::store::postgres::session::{Columns, sql_number};
 use crate::store::postgres::writer::act::Act;
 use crate::store::rows::conversation::MessagePair;
 use crate::store::rows::job::{JobRow, QueuePlace};
-use crate::store::rows::weight::spec_bytes;
-use std::collections::BTreeMap;
+use crate::store::rows::weight::work_by_user;
 
 impl Act<'_> {
     /// Stores all of these jobs, or none.
@@ -41,13 +39,7 @@ impl Act<'_> {
         if !self.limits.has_quotas {
             return Ok(());
         }
-        let mut work: BTreeMap<UserId, NewWork> = BTreeMap::new();
-        for job in jobs {
-            let new = work.entry(job.user).or_insert(NewWork { jobs: 0, bytes: 0 });
-            let bytes = u64::try_from(spec_bytes(&job.spec)).unwrap_or(u64::MAX);
-            *new = NewWork { jobs: new.jobs.saturating_add(1), bytes: new.bytes.saturating_add(bytes) };
-        }
-        for (user, new) in work {
+        for (user, new) in work_by_user(jobs) {
             self.admit_work::<SubmitError>(user, new).await?;
         }
         Ok(())

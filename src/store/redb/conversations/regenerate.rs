@@ -4,12 +4,13 @@
 use crate::domain::id::{ConversationId, UserId};
 use crate::domain::job::{Job, JobSpec};
 use crate::domain::webhook::WebhookSubject;
-use crate::ports::{ConversationError, Idempotent, MessageRef, RegenerateRequest, StoreError};
+use crate::ports::{ConversationError, Idempotent, MessageRef, NewWork, RegenerateRequest, StoreError};
 use crate::store::redb::codec::keys::conversations::{TurnBytes, conversation_key};
 use crate::store::redb::conversations::message_pair::ConversationRange;
 use crate::store::redb::queue::conversation_queue::unfinished;
 use crate::store::redb::writer::transaction::Transaction;
 use crate::store::rows::conversation::MessagePair;
+use crate::store::rows::weight::spec_bytes;
 
 /// Maximum number of pairs after the answer.
 const TAIL: usize = 1_000;
@@ -63,6 +64,9 @@ impl Transaction<'_> {
             return Err(ConversationError::TooLate { limit: TAIL });
         }
         self.check_queue_limit(1, |limit| ConversationError::QueueFull { limit })?;
+        let work = NewWork::job(spec_bytes(&new.spec));
+        self.admit_work::<ConversationError>(user, work)?;
+        self.add_pending_bytes(user, work.bytes);
         let input = if *replaces_question { new.spec.input.clone() } else { self.spec(old.job)?.input };
         self.drop_summary(range, accept)?;
         self.clear_added(range, (accept, u64::MAX), TAIL)?;

@@ -4,7 +4,7 @@
 use crate::domain::event::{Event, StatusPhase};
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Job, JobStatus};
-use crate::ports::{JobChangeError, StoreError};
+use crate::ports::{JobChangeError, NewWork, StoreError};
 use crate::store::redb::codec::keys::conversations::TurnKey;
 use crate::store::redb::codec::keys::jobs::{EndedKey, JobOwnerKey};
 use crate::store::redb::codec::table::ReadableTable;
@@ -35,6 +35,7 @@ impl Transaction<'_> {
             return Ok(None);
         }
         self.check_queue_limit(1, |limit| JobChangeError::QueueFull { limit })?;
+        self.admit_work::<JobChangeError>(user, NewWork::job(0))?;
         self.accept_again(&mut row)?;
         Ok(Some(self.shown(row)?))
     }

@@ -3,7 +3,7 @@
 use crate::domain::id::{JobId, UserId};
 use crate::domain::log_chain::{LogRecord, RecordPlace};
 use crate::domain::run::{EndedRun, ImportedRun, LogStage};
-use crate::ports::{ImportError, ImportOutcome, Runs, StoreError, Ticket};
+use crate::ports::{ImportError, ImportOutcome, NewWork, Runs, StoreError, Ticket};
 use crate::store::redb::codec::keys::jobs::{EndedKey, JobOwnerKey, LogKey};
 use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
@@ -82,6 +82,9 @@ impl Transaction<'_> {
             return Err(ImportError::Taken { job });
         }
         self.refuse_low_disk()?;
+        let work = NewWork::bytes(run.bytes());
+        self.admit_work::<ImportError>(user, work)?;
+        self.add_pending_bytes(user, work.bytes);
         Ok(ImportOutcome::Stored(self.put_run(user, run).and_then(|row| self.shown(row))?))
     }
 

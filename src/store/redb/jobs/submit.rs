@@ -8,6 +8,7 @@ use crate::store::redb::writer::transaction::Transaction;
 use crate::store::rows::conversation::MessagePair;
 use crate::store::rows::job::{JobRow, QueuePlace};
 use crate::store::rows::lease::LogTail;
+use crate::store::rows::weight::work_by_user;
 use std::sync::Arc;
 
 impl Transaction<'_> {
@@ -18,7 +19,7 @@ impl Transaction<'_> {
     }
 
     /// Refuses jobs with a missing conversation, and jobs over a limit.
-    pub(crate) fn check_submission(&self, jobs: &[NewJob]) -> Result<(), SubmitError> {
+    pub(crate) fn check_submission(&mut self, jobs: &[NewJob]) -> Result<(), SubmitError> {
         if self.is_conversation_missing(jobs)? {
             return Err(SubmitError::NoConversation);
         }
@@ -28,6 +29,18 @@ impl Transaction<'_> {
         self.check_queue_limit(count, |limit| SubmitError::QueueFull { limit })?;
         if !self.has_room_for_conversations(jobs.iter().map(|job| (job.user, &job.spec)))? {
             return Err(SubmitError::ConversationsFull { limit: self.bounds.conversations });
+        }
+        self.admit_jobs(jobs)
+    }
+
+    /// Refuses jobs beyond the quotas of their users.
+    fn admit_jobs(&mut self, jobs: &[NewJob]) -> Result<(), SubmitError> {
+        if !self.bounds.has_quotas {
+            return Ok(());
+        }
+        for (user, new) in work_by_user(jobs) {
+            self.admit_work::<SubmitError>(user, new)?;
+            self.add_pending_bytes(user, new.bytes);
         }
         Ok(())
     }

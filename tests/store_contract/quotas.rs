@@ -1,0 +1,81 @@
+//! Quotas of accounts: the transaction that accepts work checks them, so no more is accepted at the same
+//! moment.
+
+use super::fixture::Fixture;
+use crate::support::store::{ANN, BOB, done, id, job};
+use nanoclaw::domain::account::Quota;
+use nanoclaw::domain::event::{Event, FailureCode};
+use nanoclaw::domain::job::JobOutcome;
+use nanoclaw::domain::message::Message;
+use nanoclaw::ports::{AccountChange, JobChangeError, QuotaRefusal, SubmitError};
+
+/// A store where ANN has these quotas.
+fn bounded(quota: Quota) -> Fixture {
+    let fixture = Fixture::new();
+    let change = AccountChange { quota: Some(quota), ..AccountChange::default() };
+    fixture.store.change_account(ANN, change).wait().unwrap();
+    fixture
+}
+
+fn failed() -> JobOutcome {
+    let (content, code) = ("the provider is gone".to_owned(), FailureCode::ProviderError);
+    let event = Event::Error { content, code, retry_after_ms: None };
+    JobOutcome { event, output_text: String::new(), messages: Vec::new(), summary: None }
+}
+
+/// Submits these jobs one by one at the same moment. Returns how many were accepted and how many refused by a
+/// quota.
+fn submit_at_once(fixture: &Fixture, input: &str) -> (usize, usize) {
+    let submitting = (1..=8).map(|number| {
+        let mut new = job(number, ANN);
+        new.spec.input = vec![Message::user(input)];
+        fixture.store.submit(vec![new])
+    });
+    let submitting: Vec<_> = submitting.collect();
+    let results: Vec<_> = submitting.into_iter().map(|ticket| ticket.wait().map(drop)).collect();
+    let count = |is: fn(&Result<(), SubmitError>) -> bool| results.iter().filter(|result| is(result)).count();
+    (count(Result::is_ok), count(|result| matches!(result, Err(SubmitError::Quota(_)))))
+}
+
+#[test]
+fn p8_jobs_beyond_their_owners_quota_of_jobs_are_refused_also_at_the_same_moment() {
+    let fixture = bounded(Quota { unfinished_jobs: Some(3), ..Quota::default() });
+    assert_eq!(submit_at_once(&fixture, "hello"), (3, 5));
+    assert_eq!(fixture.store.unfinished_count(ANN, 99), Ok(3));
+    fixture.submit([job(20, BOB)]);
+    let lease = fixture.claim();
+    fixture.store.finish(lease.fence(), vec![], done(lease.job.id, "x")).wait().unwrap();
+    assert!(fixture.store.submit(vec![job(21, BOB)]).wait().is_ok(), "others have their own quota");
+}
+
+#[test]
+fn p8_jobs_that_are_submitted_together_fit_into_the_quota_together() {
+    let fixture = bounded(Quota { unfinished_jobs: Some(3), ..Quota::default() });
+    let jobs = |numbers: [u128; 2]| numbers.map(|number| job(number, ANN)).to_vec();
+    assert!(fixture.store.submit(jobs([1, 2])).wait().is_ok());
+    let refusal = QuotaRefusal::NewJobs { new: 2, unfinished: 2, limit: 3 };
+    assert_eq!(fixture.store.submit(jobs([3, 4])).wait(), Err(SubmitError::Quota(refusal)));
+    assert_eq!(fixture.store.job(ANN, id(3)), Ok(None), "none of them was accepted");
+    assert!(fixture.store.submit(vec![job(5, ANN)]).wait().is_ok());
+}
+
+#[test]
+fn p8_jobs_beyond_their_owners_quota_of_bytes_are_refused_also_at_the_same_moment() {
+    let fixture = bounded(Quota { stored_bytes: Some(20_000), ..Quota::default() });
+    let (accepted, refused) = submit_at_once(&fixture, &"x".repeat(8_000));
+    assert_eq!((accepted, refused), (2, 6));
+}
+
+#[test]
+fn p8_a_retry_is_an_unfinished_job_of_its_owners_quota() {
+    let fixture = bounded(Quota { unfinished_jobs: Some(1), ..Quota::default() });
+    fixture.submit([job(1, ANN)]);
+    let lease = fixture.claim();
+    fixture.store.finish(lease.fence(), vec![], failed()).wait().unwrap();
+    fixture.submit([job(2, ANN)]);
+    let refused = JobChangeError::Quota(QuotaRefusal::Jobs { limit: 1 });
+    assert_eq!(fixture.store.retry(ANN, id(1)).wait(), Err(refused));
+    let lease = fixture.claim();
+    fixture.store.finish(lease.fence(), vec![], done(id(2), "x")).wait().unwrap();
+    assert!(fixture.store.retry(ANN, id(1)).wait().unwrap().is_some());
+}
