@@ -46,6 +46,25 @@ fn a_client_function_is_handed_back_and_its_result_continues_the_chat() {
 }
 
 #[test]
+fn an_answer_that_a_client_has_parsed_continues_the_chat() {
+    let upstream =
+        Upstream::start(|request, _| Answer::text(&format!("{} results", tool_results(request).len())));
+    let server = Server::start_against(&upstream, "");
+    // openai-python and openai-node keep what they parsed beside the text, and send it back.
+    let function = json!({"name": "f", "arguments": "{\"n\":1}", "parsed_arguments": {"n": 1}});
+    let call = json!({"id": "call_a", "type": "function", "function": function});
+    let answer = json!({"role": "assistant", "content": null, "parsed": null, "tool_calls": [call]});
+    let result = json!({"role": "tool", "tool_call_id": "call_a", "content": "1"});
+    let parsed = json!({"role": "assistant", "content": "{\"n\":1}", "parsed": {"n": 1}});
+    let question = json!({"role": "user", "content": "go"});
+    let messages = json!([question, answer, result, parsed, question]);
+    let reply = server.post(CHAT, &with(user(""), &json!({"messages": messages})));
+    assert_eq!(reply.json()["choices"][0]["message"]["content"], "1 results", "{}", reply.body);
+    let sent = upstream.requests().pop().expect("a request").to_string();
+    assert!(!sent.contains("parsed"), "{sent}");
+}
+
+#[test]
 fn server_tools_run_before_a_client_function_of_the_same_answer_is_handed_back() {
     let upstream = Upstream::start(|request, _| match tool_results(request).len() {
         0 => Answer::calls(&[("weather", json!({})), ("calculator", json!({"expression": "6*7"}))]),

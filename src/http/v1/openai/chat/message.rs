@@ -35,6 +35,10 @@ pub(crate) struct ChatMessageRequest {
     #[serde(rename = "annotations")]
     #[cfg_attr(test, schemars(with = "Option<Vec<Value>>"))]
     _annotations: Option<IgnoredAny>,
+    /// The content again, as packages of `OpenAI` have parsed it.
+    #[serde(rename = "parsed")]
+    #[cfg_attr(test, schemars(with = "Option<Value>"))]
+    _parsed: Option<IgnoredAny>,
     /// Refused unless `null`.
     function_call: Option<Value>,
     /// Refused unless `null`.
@@ -81,6 +85,10 @@ struct ChatToolCall {
 struct ChatCalledFunction {
     name: String,
     arguments: String,
+    /// The arguments again, as packages of `OpenAI` have parsed them.
+    #[serde(rename = "parsed_arguments")]
+    #[cfg_attr(test, schemars(with = "Option<Value>"))]
+    _parsed_arguments: Option<IgnoredAny>,
 }
 
 /// The messages as the engine has them.
@@ -169,7 +177,7 @@ fn tool_call(path: &str, call: ChatToolCall) -> Result<ToolCall, ApiError> {
         let text = format!("'{path}.type' must be function");
         return Err(unsupported(&format!("{path}.type"), text));
     }
-    let ChatCalledFunction { name, arguments } = call.function;
+    let ChatCalledFunction { name, arguments, .. } = call.function;
     Ok(ToolCall { id_ref: call.id, name, arguments })
 }
 
