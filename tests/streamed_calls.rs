@@ -145,13 +145,12 @@ fn pieces_arrive_while_the_model_writes_on_and_also_from_memory() {
 #[test]
 fn p2_a_response_streams_arguments_with_stable_numbers_and_goes_on_after_a_crash() {
     let upstream = Upstream::start(|_, number| {
-        let mut parts = vec![call(0, "weather", &ROME[..2])];
-        if number == 0 {
-            parts.push(vec![Act::Hang]);
-        } else {
-            parts.push(vec![call_delta(0, &json!({"arguments": ROME[2]}))]);
-        }
-        answer(parts)
+        let begun = call(0, "weather", &ROME[..2]);
+        let rest = vec![call_delta(0, &json!({"arguments": ROME[2]}))];
+        answer(match number {
+            0 => vec![begun, vec![Act::Hang]],
+            _ => vec![vec![Act::Data(content("Again:"))], begun, rest],
+        })
     });
     let config = against(&upstream, "");
     let server = Server::start_with(&config);
@@ -180,7 +179,7 @@ fn p2_a_response_streams_arguments_with_stable_numbers_and_goes_on_after_a_crash
     let of = |kind: &str| whole.iter().filter(|f| f["type"] == kind).cloned().collect::<Vec<_>>();
     let done: Vec<Value> =
         of("response.output_item.done").iter().map(|f| f["item"]["status"].clone()).collect();
-    assert_eq!(done, ["incomplete", "completed"], "the first call was cut off");
+    assert_eq!(done, ["completed", "completed"], "the model repeated the call, so it went on");
     let finished = of("response.function_call_arguments.done");
     assert_eq!((finished.len(), &finished[0]["arguments"]), (1, &json!(ROME.concat())));
     let item = &finished[0]["item_id"];
@@ -189,9 +188,10 @@ fn p2_a_response_streams_arguments_with_stable_numbers_and_goes_on_after_a_crash
         deltas.iter().filter(|f| f["item_id"] == *item).filter_map(|f| f["delta"].as_str()).collect();
     assert!(deltas.len() > 1 && deltas.concat() == ROME.concat(), "{deltas:?}");
     let output = &whole.last().expect("frames")["response"]["output"];
-    assert_eq!((output.as_array().map(Vec::len), &output[0]["arguments"]), (Some(1), &json!(ROME.concat())));
+    assert_eq!((output.as_array().map(Vec::len), &output[1]["arguments"]), (Some(2), &json!(ROME.concat())));
+    assert_eq!(output[0]["type"], "message", "the output has the order of the answer");
     let added = of("response.output_item.added");
-    assert_eq!(added[1]["item"]["call_id"], output[0]["call_id"]);
+    assert_eq!((&added[0]["item"]["call_id"], added.len()), (&output[1]["call_id"], 2));
 }
 
 #[test]
@@ -250,6 +250,44 @@ fn a_call_that_broke_off_goes_on_if_the_model_repeats_it() {
     let other = ask("other").body;
     assert!(other.contains("answer_restarted"), "{other}");
     assert!(!other.contains("Oslo"), "{other}");
+}
+
+#[test]
+fn a_call_that_broke_off_and_was_not_repeated_shares_its_id_with_no_other() {
+    let upstream = Upstream::start(|request, number| match (number, tool_results(request).len()) {
+        (0, _) => Answer { acts: call(0, "weather", &ROME[..2]), ..Answer::text("") },
+        (_, 0) => {
+            let calculator = call(1, "calculator", &["{\"expression\":\"6*7\"}"]);
+            answer(vec![call(0, "weather", &["{\"ci", "ty\":\"", "Oslo\"}"]), calculator])
+        }
+        (_, count) => Answer::text(&format!("{count} results")),
+    });
+    let server = Server::start_against(&upstream, "");
+    let headers = [("nanoclaw-tools", "calculator"), ("content-type", "application/json")];
+    let ask = |body: &Value| server.request(("POST", RESPONSES), &headers, &body.to_string());
+    let frames = response_frames(&ask(&response_request()).body);
+    let added = frames.iter().filter(|frame| frame["type"] == "response.output_item.added");
+    let calls: Vec<&Value> =
+        added.map(|frame| &frame["item"]).filter(|item| item["type"] == "function_call").collect();
+    assert_eq!(calls.len(), 2, "{calls:?}");
+    assert_ne!(calls[0]["call_id"], calls[1]["call_id"], "clients keep calls by these ids");
+    let response = &frames.last().expect("frames")["response"];
+    let items = response["output"].as_array().expect("items");
+    let whole = items.iter().find(|item| item["type"] == "function_call").expect("a call");
+    assert_eq!(whole["call_id"], calls[1]["call_id"]);
+    let deltas = frames.iter().filter(|f| f["type"] == "response.function_call_arguments.delta");
+    let deltas = deltas.filter(|frame| frame["item_id"] == whole["id"]).filter_map(|f| f["delta"].as_str());
+    assert_eq!(json!(deltas.collect::<String>()), whole["arguments"]);
+    let result = json!({"type": "function_call_output", "call_id": whole["call_id"], "output": "mild"});
+    let question = json!({"role": "user", "content": "go"});
+    let input = json!([question, whole, result]);
+    for fields in
+        [json!({"input": [result], "previous_response_id": response["id"]}), json!({"input": input})]
+    {
+        let reply = ask(&with(response_request(), &with(fields, &json!({"stream": false}))));
+        let output = &reply.json()["output"][0];
+        assert_eq!(output["content"][0]["text"], "2 results", "the model sees both: {}", reply.body);
+    }
 }
 
 #[test]

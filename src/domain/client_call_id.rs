@@ -14,12 +14,22 @@ pub struct ClientCallId {
     pub job: JobId,
     /// From 0.
     pub place: u32,
+    /// Calls that were streamed before it and broke off. Clients keep those, too, so their ids are taken.
+    pub broken_off: u32,
+}
+
+impl ClientCallId {
+    /// The id of a call before which none broke off.
+    pub fn new(job: JobId, place: u32) -> Self {
+        Self { job, place, broken_off: 0 }
+    }
 }
 
 impl fmt::Display for ClientCallId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let job = self.job.to_string();
-        write!(f, "{PREFIX}{}_{}", job.strip_prefix(JobId::PREFIX).unwrap_or(&job), self.place)
+        write!(f, "{PREFIX}{}_{}", job.strip_prefix(JobId::PREFIX).unwrap_or(&job), self.place)?;
+        if self.broken_off > 0 { write!(f, "_{}", self.broken_off) } else { Ok(()) }
     }
 }
 
@@ -35,7 +45,9 @@ impl FromStr for ClientCallId {
         let parts = text.strip_prefix(PREFIX).and_then(|rest| rest.split_once('_'));
         let (job, place) = parts.ok_or(NotAClientCall)?;
         let job = format!("{}{job}", JobId::PREFIX).parse().map_err(|_| NotAClientCall)?;
-        let id = Self { job, place: place.parse().map_err(|_| NotAClientCall)? };
+        let (place, broken_off) = place.split_once('_').unwrap_or((place, "0"));
+        let number = |text: &str| text.parse().map_err(|_| NotAClientCall);
+        let id = Self { job, place: number(place)?, broken_off: number(broken_off)? };
         // One id has one spelling: "+1" and "01" are refused.
         if id.to_string() == text { Ok(id) } else { Err(NotAClientCall) }
     }
@@ -47,12 +59,21 @@ mod tests {
 
     #[test]
     fn an_id_is_read_as_it_is_written_and_fits_into_forty_characters() {
-        let id = ClientCallId { job: JobId::from_bits(u128::MAX), place: 12 };
+        let id = ClientCallId::new(JobId::from_bits(u128::MAX), 12);
         let text = id.to_string();
-        assert!(text.len() <= 40, "{text}");
-        assert_eq!(text.parse(), Ok(id));
-        for other in ["", "call_1", "call_abc_0", &text.replace("_12", "_012"), &text.replace("call", "tool")]
+        for (id, written) in [(id, text.clone()), (ClientCallId { broken_off: 3, ..id }, format!("{text}_3"))]
         {
+            assert_eq!((id.to_string(), written.parse()), (written.clone(), Ok(id)));
+            assert!(written.len() <= 40, "{written}");
+        }
+        for other in [
+            "",
+            "call_1",
+            "call_abc_0",
+            &text.replace("_12", "_012"),
+            &text.replace("call", "tool"),
+            &format!("{text}_0"),
+        ] {
             assert_eq!(other.parse::<ClientCallId>(), Err(NotAClientCall), "{other}");
         }
     }

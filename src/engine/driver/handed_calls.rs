@@ -79,14 +79,17 @@ fn unchanged_calls(job: JobId, log: &[Record], given: &[ToolCall]) -> Option<Has
         Record::Event(Event::ToolCall { call, is_client: true, .. }) => Some(call),
         _ => None,
     });
-    let handed: Vec<(String, &ToolCall)> =
-        (0..).zip(handed).map(|(place, call)| (ClientCallId { job, place }.to_string(), call)).collect();
-    let is_same = |(call, (id, handed)): (&ToolCall, &(String, &ToolCall))| {
+    let handed: Vec<&ToolCall> = handed.collect();
+    let is_same = |(place, (call, handed)): (u32, (&ToolCall, &&ToolCall))| {
         let has_same = |a: &str, b: &str| a == b || ToolCall::object_of(a) == ToolCall::object_of(b);
-        call.id_ref == *id && call.name == handed.name && has_same(&call.arguments, &handed.arguments)
+        let is_place = |id: ClientCallId| (id.job, id.place) == (job, place);
+        call.id_ref.parse().is_ok_and(is_place)
+            && call.name == handed.name
+            && has_same(&call.arguments, &handed.arguments)
     };
-    let all_same = handed.len() == given.len() && given.iter().zip(&handed).all(is_same);
-    all_same.then(|| handed.into_iter().map(|(id, call)| (id, call.id_ref.clone())).collect())
+    let all_same = handed.len() == given.len() && (0..).zip(given.iter().zip(&handed)).all(is_same);
+    let ids = || given.iter().zip(&handed).map(|(call, handed)| (call.id_ref.clone(), handed.id_ref.clone()));
+    all_same.then(|| ids().collect())
 }
 
 /// Whether the client's text is that of the answer, or was left out as some clients do.

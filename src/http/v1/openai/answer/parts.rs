@@ -11,7 +11,7 @@ pub(super) const BREAK: &str = "\n\n";
 
 /// A call as the client gets it.
 pub(super) fn handed_over(job: JobId, place: u32, call: ToolCall) -> ToolCall {
-    ToolCall { id_ref: ClientCallId { job, place }.to_string(), ..call }
+    ToolCall { id_ref: ClientCallId::new(job, place).to_string(), ..call }
 }
 
 /// The parts of a whole answer.

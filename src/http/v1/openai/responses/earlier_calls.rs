@@ -35,7 +35,7 @@ impl EarlierCalls {
         let mut handed: HashMap<JobId, Vec<EarlierCall>> = HashMap::new();
         for id in results(items) {
             let call = match id.parse() {
-                Ok(ClientCallId { job, place }) => {
+                Ok(ClientCallId { job, place, .. }) => {
                     let calls = match handed.entry(job) {
                         Entry::Occupied(known) => known.into_mut(),
                         Entry::Vacant(new) => new.insert(of_job(app, (user, conversation), job)?),

@@ -14,6 +14,9 @@ use serde_json::{Value, json};
 /// The label of this server's own tools in `mcp_call` items.
 pub(super) const OWN_LABEL: &str = "nanoclaw";
 
+/// The step of a call that broke off.
+pub(super) const BROKEN_OFF: u32 = u32::MAX;
+
 /// How far an item is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ItemStatus {
@@ -77,7 +80,11 @@ pub(super) struct OutputItem {
     pub(super) step: u32,
     /// Index in the stream.
     pub(super) place: usize,
+    /// Its order in the output: a call that broke off and was repeated has that of the repetition.
+    pub(super) order: usize,
     pub(super) content: ItemContent,
+    /// Bytes of a function's arguments that its step has brought, or repeated after a break.
+    pub(super) received: usize,
     pub(super) status: ItemStatus,
     /// The label of the MCP server that has the tool, or the namespace of the client's function.
     pub(super) server: Option<String>,
@@ -107,6 +114,35 @@ impl OutputItem {
             ItemContent::Function(_) | ItemContent::Custom(_) | ItemContent::ToolSearch(_)
         );
         is_call && self.status == ItemStatus::InProgress
+    }
+
+    /// The name of a call that the client answers, as the model has it.
+    pub(super) fn called_name(&self) -> &str {
+        match &self.content {
+            ItemContent::Function(call) | ItemContent::Custom(call) | ItemContent::ToolSearch(call) => {
+                &call.name
+            }
+            _ => "",
+        }
+    }
+
+    /// The arguments that its step has brought.
+    pub(super) fn received_arguments(&self) -> &str {
+        self.text().get(..self.received).unwrap_or_default()
+    }
+
+    /// Adds a piece of a function's arguments; returns what of it is new. `None`: the client has others.
+    pub(super) fn add_arguments<'a>(&mut self, piece: &'a str) -> Option<&'a str> {
+        let ItemContent::Function(call) = &mut self.content else { return Some("") };
+        let repeated = call.arguments.get(self.received..).unwrap_or_default();
+        let new = match piece.strip_prefix(repeated) {
+            Some(new) => new,
+            None if repeated.starts_with(piece) => "",
+            None => return None,
+        };
+        call.arguments.push_str(new);
+        self.received = self.received.saturating_add(piece.len());
+        Some(new)
     }
 
     /// The name that the client gave its function.

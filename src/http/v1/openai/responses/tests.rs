@@ -163,7 +163,7 @@ fn a_text_that_was_cut_off_is_streamed_as_incomplete_and_not_part_of_the_respons
     ];
     assert_eq!(types, expected);
     assert_eq!(output[1]["content"][0]["text"], "one two");
-    let id = ClientCallId { job: JOB, place: 0 }.to_string();
+    let id = ClientCallId::new(JOB, 0).to_string();
     assert_eq!((&output[6]["call_id"], &response["usage"]["total_tokens"]), (&json!(id), &json!(15)));
 }
 
@@ -265,7 +265,7 @@ fn messages(given: Value) -> Vec<Message> {
 
 #[test]
 fn items_become_messages_and_the_parts_of_an_answer_one_message() {
-    let id = |place| ClientCallId { job: JOB, place }.to_string();
+    let id = |place| ClientCallId::new(JOB, place).to_string();
     let call = |place| json!({"type": "function_call", "call_id": id(place), "name": "f", "arguments": "{}"});
     let output = |place| json!({"type": "function_call_output", "call_id": id(place), "output": "ok"});
     let own = super::ids::item_id("mcp", JOB, 1);

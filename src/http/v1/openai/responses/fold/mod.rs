@@ -53,6 +53,8 @@ pub(super) struct ResponseFold {
     /// The place of the text or reasoning that is being written.
     open: Option<usize>,
     client_calls: u32,
+    /// Calls that were streamed and broke off.
+    broken_calls: u32,
     declared: DeclaredTools,
     /// The lists that the response begins with, until then.
     mcp_lists: Vec<McpToolList>,
@@ -70,6 +72,7 @@ impl ResponseFold {
             items: Vec::new(),
             open: None,
             client_calls: 0,
+            broken_calls: 0,
             declared: DeclaredTools::of(request),
             mcp_lists: request.mcp_lists.clone(),
             last_seq: 0,
@@ -122,7 +125,14 @@ impl ResponseFold {
 
     /// The items of the response, without those that were cut off.
     pub(super) fn items(&self) -> impl Iterator<Item = &OutputItem> {
-        self.items.iter().filter(|item| !item.is_dropped)
+        let mut items: Vec<&OutputItem> = self.items.iter().filter(|item| !item.is_dropped).collect();
+        items.sort_by_key(|item| item.order);
+        items.into_iter()
+    }
+
+    /// The order of an item behind all others.
+    fn next_order(&self) -> usize {
+        self.items.iter().map(|item| item.order.saturating_add(1)).max().unwrap_or_default()
     }
 
     /// Uses this text, if the log no longer has any.
@@ -251,7 +261,9 @@ impl ResponseFold {
             ItemContent::Function(call) | ItemContent::Custom(call) => self.declared.namespace_of(&call.name),
             _ => None,
         };
-        self.items.push(OutputItem { step, place, content, status, server, is_dropped: false });
+        let (order, received) = (self.next_order(), 0);
+        let item = OutputItem { step, place, order, content, received, status, server, is_dropped: false };
+        self.items.push(item);
         place
     }
 
@@ -337,9 +349,7 @@ impl ResponseFold {
         if self.open.and_then(|place| self.items.get(place)).is_some_and(|item| item.step == index) {
             self.close(ItemStatus::Incomplete);
         }
-        if let Some(place) = self.begun_call(index) {
-            self.cut_call(place);
-        }
+        self.break_off(index);
         for item in self.items.iter_mut().filter(|item| item.step == index) {
             item.is_dropped = true;
         }
