@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 pub(super) const METHOD: &str = "initialize";
 
 /// The supported versions of the protocol, newest first. They differ in nothing that this server uses.
-pub(super) const VERSIONS: [&str; 4] = [NEWEST, "2025-06-18", "2025-03-26", "2024-11-05"];
+pub(in crate::http) const VERSIONS: [&str; 4] = [NEWEST, "2025-06-18", "2025-03-26", "2024-11-05"];
 
 const NEWEST: &str = "2025-11-25";
 

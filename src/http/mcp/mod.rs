@@ -16,6 +16,8 @@ mod resources;
 mod session;
 mod tools;
 
+#[cfg(test)]
+pub(super) use initialize::VERSIONS;
 pub(crate) use session::McpSessions;
 
 use super::blocking::blocking;

@@ -62,6 +62,12 @@ impl Operation {
         self
     }
 
+    /// A header that must be there.
+    pub(super) fn needed_header(mut self, name: &str, schema: Value) -> Self {
+        self.parameters.push(json!({"name": name, "in": "header", "required": true, "schema": schema}));
+        self
+    }
+
     /// A segment of the path whose form is more than "a text".
     pub(super) fn segment(mut self, name: &str, schema: Value) -> Self {
         self.parameters.push(json!({"name": name, "in": "path", "required": true, "schema": schema}));
