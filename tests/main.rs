@@ -69,6 +69,7 @@ mod projects;
 mod rate_limits;
 mod readme;
 mod release;
+mod recorded_calls;
 mod responses_custom_tools;
 mod responses_loaded_tools;
 mod responses_web_socket;

@@ -48,7 +48,7 @@ fn response_request() -> Value {
 }
 
 /// The parts of calls in chunks of a chat, as `(place, id, name, arguments)`.
-fn call_parts(frames: &[Value]) -> Vec<(u64, String, String, String)> {
+pub(crate) fn call_parts(frames: &[Value]) -> Vec<(u64, String, String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let calls = frames.iter().filter_map(|frame| frame["choices"][0]["delta"]["tool_calls"].as_array());
     let part = |call: &Value| {
