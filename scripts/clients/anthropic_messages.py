@@ -1,5 +1,5 @@
 """anthropic-python: messages, with responses and events that must match the package's types."""
-import asyncio
+import asyncio, json
 
 import anthropic
 from anthropic import types
@@ -79,6 +79,32 @@ def tools(client):
     assert "input_json" in kinds and [c.input["city"] for c in final.content] == ["Rome", "Oslo"], final
 
 
+def streamed_tools(client):
+    """Two calls whose input comes in pieces."""
+    fields = ask("weather Rome Oslo", tools=[WEATHER])
+    with client.messages.with_streaming_response.create(**fields, stream=True) as response:
+        frames = [line.removeprefix("data: ") for line in response.iter_lines() if line.startswith("data: ")]
+    events = [EVENT.validate_json(frame, strict=True) for frame in frames]
+    blocks = [event for event in events if event.type.startswith("content_block")]
+    inputs = []
+    for place, city in enumerate(("Rome", "Oslo")):
+        start, *deltas, stop = [event for event in blocks if event.index == place]
+        assert (start.type, stop.type) == ("content_block_start", "content_block_stop"), blocks
+        assert (start.content_block.name, start.content_block.input) == ("weather", {}), start
+        pieces = [event.delta.partial_json for event in deltas]
+        assert len(pieces) > 1 and json.loads("".join(pieces)) == {"city": city}, pieces
+        inputs.append("".join(pieces))
+    assert [event.index for event in blocks] == sorted(event.index for event in blocks), "one block after the other"
+    assert events[-2].delta.stop_reason == "tool_use" and events[-1].type == "message_stop", events
+    with client.messages.stream(**fields) as stream:
+        pieces = [event.partial_json for event in stream if event.type == "input_json"]
+        final = stream.get_final_message()
+    assert "".join(pieces) == "".join(inputs), pieces
+    assert [block.input for block in final.content] == [{"city": "Rome"}, {"city": "Oslo"}], final
+    second = client.messages.create(**fields | {"messages": fields["messages"] + answered(final)})
+    assert second.content[0].text == "2 results: mild 1", second
+
+
 def tool_runner(client):
     @anthropic.beta_tool
     def weather(city: str) -> str:
@@ -153,7 +179,7 @@ async def asynchronous(url):
 
 def run(url):
     with anthropic.Anthropic(**options(url)) as client:
-        for part in (whole, streamed, thinking, tools, tool_runner, mixed, structured, counted, models, errors):
+        for part in (whole, streamed, thinking, tools, streamed_tools, tool_runner, mixed, structured, counted, models, errors):
             part(client)
             yield part.__name__
     asyncio.run(asynchronous(url))

@@ -1,4 +1,6 @@
 """LiteLLM as a client: its `openai/` provider."""
+import json
+
 import litellm
 from openai_chat import WEATHER, Event, user
 from openai_responses import WEATHER as RESPONSE_WEATHER
@@ -23,6 +25,18 @@ def tools(fields):
     assert second.choices[0].message.content == "2 results: mild", second
 
 
+def streamed_tools(fields):
+    messages = user("weather Rome Oslo")
+    pieces = list(litellm.completion(messages=messages, tools=[WEATHER], stream=True, **fields))
+    message = litellm.stream_chunk_builder(pieces, messages=messages).choices[0].message
+    cities = [json.loads(call.function.arguments)["city"] for call in message.tool_calls]
+    assert cities == ["Rome", "Oslo"], message
+    events = list(litellm.responses(input="weather Rome Oslo", tools=[RESPONSE_WEATHER], stream=True, **fields))
+    deltas = [event.delta for event in events if event.type == "response.function_call_arguments.delta"]
+    calls = [item.arguments for item in events[-1].response.output]
+    assert len(deltas) > len(calls) == 2 and "".join(deltas) == "".join(calls), events
+
+
 def structured(fields):
     answer = litellm.completion(messages=user("event"), response_format=Event, **fields)
     assert Event.model_validate_json(answer.choices[0].message.content).day == "Friday", answer
@@ -39,6 +53,6 @@ def responses(fields):
 def run(url):
     litellm.suppress_debug_info = True
     fields = {"model": "openai/scripted", "api_base": url, "api_key": "unused", "max_retries": 0}
-    for part in (chat, stream, tools, structured, responses):
+    for part in (chat, stream, tools, streamed_tools, structured, responses):
         part(fields)
         yield part.__name__

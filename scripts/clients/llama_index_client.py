@@ -32,6 +32,9 @@ def tools(llm):
     ]
     second = llm.chat_with_tools([TOOL], chat_history=[asked, response.message, *results])
     assert second.message.content == "2 results: mild Oslo", second
+    *_, last = llm.stream_chat_with_tools([TOOL], chat_history=[asked], allow_parallel_tool_calls=True)
+    calls = llm.get_tool_calls_from_response(last)
+    assert [call.tool_kwargs["city"] for call in calls] == ["Rome", "Oslo"], last
 
 
 def structured(llm):

@@ -101,6 +101,33 @@ def functions(client):
     assert [call.function.name for call in final.message.tool_calls] == ["weather", "weather"], final
 
 
+def streamed_functions(client):
+    """Two calls whose arguments come in pieces."""
+    fields = {"model": "scripted", "messages": user("weather Rome Oslo"), "tools": [WEATHER]}
+    parts = [
+        call
+        for chunk in client.chat.completions.create(stream=True, **fields)
+        if chunk.choices
+        for call in chunk.choices[0].delta.tool_calls or []
+    ]
+    with client.chat.completions.stream(**fields) as stream:
+        events = list(stream)
+        message = stream.get_final_completion().choices[0].message
+    of = lambda kind, place: [e for e in events if e.type == f"tool_calls.function.arguments.{kind}" and e.index == place]
+    for place, city in enumerate(("Rome", "Oslo")):
+        head, *pieces = [call for call in parts if call.index == place]
+        assert head.id and head.function.name == "weather" and not head.function.arguments, head
+        assert len(pieces) > 1 and not any(piece.id or piece.function.name for piece in pieces), pieces
+        whole = "".join(piece.function.arguments for piece in pieces)
+        assert json.loads(whole) == {"city": city}, pieces
+        deltas = [event.arguments_delta for event in of("delta", place)]
+        assert len(deltas) > 1 and "".join(deltas) == whole, deltas
+        assert [event.arguments for event in of("done", place)] == [whole], events
+        assert message.tool_calls[place].function.arguments == whole, message
+    answer = client.chat.completions.create(**fields | {"messages": fields["messages"] + answered(message)})
+    assert answer.choices[0].message.content == "2 results: mild 1", answer
+
+
 def mixed(client):
     ask = lambda messages: client.chat.completions.create(model="org/agent", messages=messages, tools=[WEATHER])
     messages = user("compute")
@@ -140,7 +167,7 @@ async def asynchronous(url):
 
 def run(url):
     with openai.OpenAI(**options(url)) as client:
-        for part in (models, whole, streamed, stored, functions, mixed, structured, refused):
+        for part in (models, whole, streamed, stored, functions, streamed_functions, mixed, structured, refused):
             part(client)
             yield part.__name__
     asyncio.run(asynchronous(url))

@@ -50,6 +50,49 @@ def functions(client):
     assert ask(stateless, store=False).output_text == "2 results: mild 1"
 
 
+def arguments_of(events):
+    """The arguments of each completed call, after a check that its events agree."""
+    found = []
+    assert [event.sequence_number for event in events] == list(range(len(events))), events
+    of = lambda kind: [event for event in events if event.type == kind]
+    for added in of("response.output_item.added"):
+        if added.item.type != "function_call":
+            continue
+        mine = [e for e in events if added.item.id in (getattr(e, "item_id", None), getattr(getattr(e, "item", None), "id", None))]
+        assert {e.output_index for e in mine} == {added.output_index}, mine
+        kinds = [e.type.removeprefix("response.") for e in mine]
+        ended = mine[-1].item
+        assert (kinds[0], kinds[-1], added.item.arguments) == ("output_item.added", "output_item.done", ""), kinds
+        deltas = [e.delta for e in mine[1:-2]]
+        assert kinds[1:-2] == ["function_call_arguments.delta"] * len(deltas) and len(deltas) > 1, kinds
+        assert "".join(deltas) == mine[-2].arguments == ended.arguments, mine
+        assert (mine[-2].name, ended.name, ended.status) == ("weather", "weather", "completed"), mine
+        found.append(ended)
+    assert events[-1].type == "response.completed", events[-1]
+    assert [item for item in events[-1].response.output if item.type == "function_call"] == found, events[-1]
+    return [json.loads(call.arguments) for call in found]
+
+
+def streamed_functions(client):
+    """Two calls whose arguments come in pieces, read from every place on in both dialects."""
+    fields = {"model": "scripted", "input": "weather Rome Oslo", "tools": [WEATHER]}
+    events = list(client.responses.create(stream=True, **fields))
+    assert arguments_of(events) == [{"city": "Rome"}, {"city": "Oslo"}], events
+    response = events[-1].response
+    again = lambda **more: list(client.responses.retrieve(response.id, stream=True, **more))
+    assert again() == events
+    for place in range(len(events)):
+        assert again(starting_after=place) == events[place + 1:], place
+        assert again(extra_headers={"Last-Event-ID": str(place)}) == events[place + 1:], place
+    assert client.responses.retrieve(response.id).output == response.output
+    with client.responses.stream(**fields) as stream:
+        deltas = [event for event in stream if event.type == "response.function_call_arguments.delta"]
+        final = stream.get_final_response()
+    assert [event.snapshot for event in deltas if event.snapshot.endswith("}")] == [i.arguments for i in final.output]
+    second = client.responses.create(**fields | {"input": results(final)}, previous_response_id=final.id)
+    assert second.output_text == "2 results: mild 1", second
+
+
 def mixed(client):
     ask = lambda items, **more: client.responses.create(model="org/agent", input=items, tools=[WEATHER], **more)
     events = list(client.responses.create(model="org/agent", input="compute", tools=[WEATHER], stream=True))
@@ -112,6 +155,32 @@ def resumed_after_kill(client):
     assert events[-1].response.output_text == "".join(f"{n} " for n in range(40)), events[-1]
 
 
+def functions_resumed_after_kill(client):
+    """The server ends in the middle of the arguments of a call."""
+    events, pieces = [], 0
+    fields = {"model": "scripted", "input": "weather everywhere Oslo", "tools": [WEATHER]}
+    with client.responses.create(background=True, stream=True, **fields) as stream:
+        for event in stream:
+            events.append(event)
+            pieces += event.type == "response.function_call_arguments.delta"
+            if pieces == 4:
+                break
+    crash()
+    id, newest = events[0].response.id, events[-1].sequence_number
+    events += client.responses.retrieve(id, stream=True, starting_after=newest)
+    calls = arguments_of(events)
+    assert [call["city"][:5] for call in calls] == ["0_1_2", "Oslo"], calls
+    assert list(client.responses.retrieve(id, stream=True)) == events
+    with client.responses.stream(response_id=id, tools=[WEATHER]) as stream:
+        assert [event.sequence_number for event in stream][-1] == events[-1].sequence_number
+        final = stream.get_final_response().output
+    assert [item.call_id for item in final] == [item.call_id for item in events[-1].response.output], final
+    header = {"Last-Event-ID": str(newest)}
+    assert list(client.responses.retrieve(id, stream=True, extra_headers=header)) == events[newest + 1:]
+    second = client.responses.create(**fields | {"input": results(events[-1].response)}, previous_response_id=id)
+    assert second.output_text == "2 results: mild 1", second
+
+
 def stored(client):
     response = client.responses.create(model="scripted", input="hello")
     items = list(client.responses.input_items.list(response.id))
@@ -149,7 +218,9 @@ async def asynchronous(url):
 
 def run(url):
     with openai.OpenAI(**options(url)) as client:
-        parts = (whole, streamed, functions, mixed, listed_tools, structured, background, resumed_after_kill, stored, refused)
+        parts = (
+            whole, streamed, functions, streamed_functions, mixed, listed_tools, structured, background,
+            resumed_after_kill, functions_resumed_after_kill, stored, refused)
         for part in parts:
             part(client)
             yield part.__name__

@@ -4,7 +4,7 @@ import asyncio, json
 import openai
 from openai.lib.responses_websocket import ResponsesWebSocketError, ResponsesWebSocketLimits, ResponsesWebSocketSession
 from openai_chat import options
-from openai_responses import WEATHER, crash, results
+from openai_responses import WEATHER, arguments_of, crash, results
 
 MODEL = "scripted"
 LAST = ("response.completed", "response.failed", "response.incomplete", "error")
@@ -32,7 +32,9 @@ def streamed(client):
 
 def chained(client):
     with client.responses.connect() as connection:
-        first = turn(connection, input="weather Rome Oslo", tools=[WEATHER], store=False)[-1].response
+        events = turn(connection, input="weather Rome Oslo", tools=[WEATHER], store=False)
+        assert arguments_of(events) == [{"city": "Rome"}, {"city": "Oslo"}], events
+        first = events[-1].response
         second = turn(
             connection, input=results(first), tools=[WEATHER], store=False, previous_response_id=first.id)[-1]
         assert second.response.output_text == "2 results: mild 1", second

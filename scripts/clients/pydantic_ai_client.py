@@ -25,6 +25,8 @@ def stream(model):
 def tools(model):
     result = Agent(model, tools=[weather]).run_sync("weather Rome Oslo")
     assert result.output == "2 results: mild Oslo", result
+    with Agent(model, tools=[weather]).run_stream_sync("weather Rome Oslo") as streamed:
+        assert streamed.get_output() == "2 results: mild Oslo", streamed
 
 
 def mixed(model):

@@ -4,6 +4,10 @@ import http.server, json, threading, time
 EVENT = {"name": "Fair", "day": "Friday", "guests": ["Ann", "Bob"]}
 # Pieces of the slow answer, and the seconds between two.
 SLOW, SLOW_S = [f"{n} " for n in range(40)], 0.05
+# Bytes of a piece of arguments, and the seconds between two: longer than the server gathers pieces.
+PIECE, PIECE_S = 6, 0.03
+# A city whose name takes a second.
+EVERYWHERE = "_".join(str(n) for n in range(60))
 
 
 def chunk(delta, finish_reason=None):
@@ -21,6 +25,24 @@ def end(reason):
 def call(index, name, arguments):
     function = {"name": name, "arguments": json.dumps(arguments)}
     return {"index": index, "id": f"call_{index}", "type": "function", "function": function}
+
+
+def in_pieces(calls):
+    """The chunks of calls as providers stream them: the name alone, then pieces of the arguments."""
+    for whole in calls:
+        index, function = whole["index"], whole["function"]
+        yield chunk({"tool_calls": [whole | {"function": function | {"arguments": ""}}]})
+        for begin in range(0, len(function["arguments"]), PIECE):
+            piece = {"arguments": function["arguments"][begin:begin + PIECE]}
+            yield chunk({"tool_calls": [{"index": index, "function": piece}]})
+
+
+def pause_after(piece, pieces):
+    """The seconds between a piece of an answer and the next."""
+    if len(pieces) > len(SLOW):
+        return SLOW_S
+    choices = piece.get("choices") or [{}]
+    return PIECE_S if "tool_calls" in choices[0].get("delta", {}) else 0
 
 
 def offered(request):
@@ -48,11 +70,12 @@ def answer(request):
     if messages[-1]["role"] == "tool":
         return [chunk({"content": f"{len(results)} results: {messages[-1]['content']}"}), end("stop")]
     if text.startswith("weather"):
-        calls = [call(n, "weather", {"city": city}) for n, city in enumerate(text.split()[1:])]
-        return [chunk({"tool_calls": calls}), end("tool_calls")]
+        cities = [EVERYWHERE if city == "everywhere" else city for city in text.split()[1:]]
+        calls = [call(n, "weather", {"city": city}) for n, city in enumerate(cities)]
+        return [*in_pieces(calls), end("tool_calls")]
     if text.startswith("compute"):
         calls = [call(0, "calculator", {"expression": "6*7"}), call(1, "weather", {"city": "Rome"})]
-        return [chunk({"tool_calls": calls}), end("tool_calls")]
+        return [*in_pieces(calls), end("tool_calls")]
     if text == "event" and (names := offered(request) & {"final_result", "Event"}):
         # Some clients get structured output from a function.
         return [chunk({"tool_calls": [call(0, names.pop(), EVENT)]}), end("tool_calls")]
@@ -88,7 +111,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         for piece in pieces:
             self.wfile.write(f"data: {json.dumps(piece)}\n\n".encode())
-            time.sleep(SLOW_S if len(pieces) > len(SLOW) else 0)
+            time.sleep(pause_after(piece, pieces))
         self.wfile.write(b"data: [DONE]\n\n")
 
     def handle(self):

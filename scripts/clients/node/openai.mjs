@@ -37,6 +37,16 @@ await run({
       assert.equal(await runner.finalContent(), '2 results: mild Oslo');
     }
   },
+  async 'chat tools in pieces'() {
+    const stream = client.chat.completions.stream(
+      {model, messages: messages('weather Rome Oslo'), tools: [chatTool]});
+    const pieces = [[], []];
+    stream.on('tool_calls.function.arguments.delta', ({index, arguments_delta}) => pieces[index].push(arguments_delta));
+    const {tool_calls: calls} = await stream.finalMessage();
+    assert.deepEqual(calls.map(call => JSON.parse(call.function.arguments).city), ['Rome', 'Oslo']);
+    assert.ok(pieces.every(texts => texts.length > 1));
+    assert.deepEqual(pieces.map(texts => texts.join('')), calls.map(call => call.function.arguments));
+  },
   async 'chat structured output'() {
     const answer = await client.chat.completions.parse(
       {model, messages: messages('event'), response_format: zodResponseFormat(Event, 'event')});
@@ -61,6 +71,18 @@ await run({
     const second = await client.responses.create(
       {model, previous_response_id: first.id, input: results, tools: [tool]});
     assert.equal(second.output_text, '2 results: mild');
+  },
+  async 'responses tools in pieces'() {
+    const stream = client.responses.stream({model, input: 'weather Rome Oslo', tools: [tool]});
+    const events = await all(stream);
+    assert.deepEqual(events.map(event => event.sequence_number), [...events.keys()]);
+    const calls = (await stream.finalResponse()).output;
+    assert.deepEqual(calls.map(call => JSON.parse(call.arguments).city), ['Rome', 'Oslo']);
+    for (const {id, arguments: whole} of calls) {
+      const pieces = events.filter(event => event.type.endsWith('arguments.delta') && event.item_id === id);
+      assert.ok(pieces.length > 1);
+      assert.equal(pieces.map(event => event.delta).join(''), whole);
+    }
   },
   async 'responses over a WebSocket'() {
     const socket = new ResponsesWS(client);

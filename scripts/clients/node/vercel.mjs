@@ -46,6 +46,14 @@ function checks(model, agent) {
       const parts = await all(streamText({...common, ...tools}).fullStream);
       assert.deepEqual(parts.filter(part => part.type === 'error'), []);
       assert.equal(parts.filter(part => part.type === 'tool-result').length, 2);
+      const calls = parts.filter(part => part.type === 'tool-call');
+      assert.deepEqual(calls.map(call => call.input), [{city: 'Rome'}, {city: 'Oslo'}]);
+      for (const {toolCallId, input} of calls) {
+        const pieces = parts.filter(part => part.type === 'tool-input-delta' && part.id === toolCallId);
+        // The provider of Open Responses gathers the pieces itself.
+        assert.ok(pieces.length > 1 || model.provider.startsWith('nanoclaw.responses'), model.provider);
+        if (pieces.length) assert.deepEqual(JSON.parse(pieces.map(part => part.delta).join('')), input);
+      }
     },
     async 'tools of the server, too'() {
       const asked = {...common, ...tools, model: agent, prompt: 'compute'};
