@@ -19,7 +19,8 @@ fn agent() -> Upstream {
             ("calculator", json!({"expression": "6*7"})),
             ("text_process", json!({"text": "abc", "operation": "upper"})),
         ]),
-        _ => Answer::text("the answer is 42"),
+        // One word, so that it is one record.
+        _ => Answer::text("the-answer-is-42"),
     })
 }
 
@@ -103,11 +104,11 @@ fn the_head_of_an_exported_run_proves_its_records() {
     let head = first.wait(&job)["log_head"].as_str().expect("a head").to_owned();
     let whole = export(&first, &job);
     assert_eq!(run(&first, &["verify", text(&file(&first, "run.jsonl", &whole))]).code, 0);
-    let changed = whole.replace("the answer is 42", "the answer is 43");
+    let changed = whole.replace("the-answer-is-42", "the-answer-is-43");
     let ran = run(&first, &["verify", text(&file(&first, "changed.jsonl", &changed))]);
     assert_eq!(ran.code, 1, "{} {}", ran.out, ran.err);
     let place = |text: &str| {
-        let is_record = |line: &&str| line.starts_with("{\"seq\":") && line.contains("the answer is 4");
+        let is_record = |line: &&str| line.starts_with("{\"seq\":") && line.contains("the-answer-is-4");
         let line = text.lines().find(is_record).expect("the record");
         line.split([':', ',']).nth(1).expect("its number").to_owned()
     };
