@@ -1,5 +1,7 @@
 //! Each limit of a command works, the record names it, and the machine stays usable.
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -256,4 +258,36 @@ fn the_private_directory_is_limited() {
     let deep = "python3 -c \"import os\nfor _ in range(5000): os.mkdir('d'); os.chdir('d')\"; chmod 0 d; ln -s / root; echo x >d2";
     let record = run(deep, |_| {});
     assert_eq!((record.status, record.error), (RunStatus::Ok, None));
+}
+
+#[test]
+fn commands_start_while_other_programs_of_the_user_pass_many_descriptors() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = support::sandbox(scratch.path());
+    // The kernel compares the descriptors on their way, of all processes of the user, with the limit of open
+    // files of the one that sends.
+    let code = "
+import array, socket, sys
+pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(40)]
+for sender, _ in pairs:
+    try:
+        sender.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [0] * 200))])
+    except OSError:
+        break
+print('sent', flush=True)
+sys.stdin.read()
+";
+    #[expect(clippy::disallowed_methods, reason = "a program that is not confined")]
+    let mut python = Command::new("python3");
+    let mut others = python.args(["-c", code]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(others.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "sent\n");
+    let record = sandbox.run(&bash("echo next"), &|| false);
+    drop(others.stdin.take());
+    others.wait().unwrap();
+    assert_eq!(record.stdout, "next\n", "{record:#?}");
+    drop(sandbox);
+    support::assert_nothing_left(scratch.path());
 }

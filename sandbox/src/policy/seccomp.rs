@@ -78,21 +78,18 @@ impl SeccompFilters {
         self.install_lists()
     }
 
-    /// The same, but `send` gets the descriptor from which a supervisor receives the supervised calls. They
-    /// are refused where the kernel gives none: at most one filter of a process may have one.
-    pub(crate) fn install_last_supervised(
-        &self,
-        send: impl FnOnce(OwnedFd) -> Result<(), String>,
-    ) -> Result<(), String> {
-        let Some(calls) = &self.supervised else { return self.install_last() };
+    /// The filter of the supervised calls, and the descriptor from which a supervisor receives them. They are
+    /// refused where the kernel gives none: at most one filter of a process may have one.
+    pub(crate) fn install_supervised(&self) -> Result<Option<OwnedFd>, String> {
+        let Some(calls) = &self.supervised else { return Ok(None) };
         match sys::install_asking_filter(&calls.ask) {
-            Ok(listener) => send(listener)?,
-            Err(_) => return self.install_last(),
+            Ok(listener) => Ok(Some(listener)),
+            Err(_) => install("supervised calls", &calls.refuse).map(|()| None),
         }
-        self.install_lists()
     }
 
-    fn install_lists(&self) -> Result<(), String> {
+    /// The filters behind [`Self::install_supervised`]. From here on the whole policy is in force.
+    pub(crate) fn install_lists(&self) -> Result<(), String> {
         self.last.iter().try_for_each(|program| install("last filters", program))
     }
 }

@@ -116,15 +116,17 @@ fn confine_command(
         let domain = LandlockDomain { abi: request.landlock_abi, kind: RulesetKind::Signals, tcp };
         restrict(domain, &[]).map_err(|error| error.to_string())?;
     }
+    if let Some(listener) = filters.install_supervised()? {
+        // Before the limits: the kernel lets a process send only if its limit of open files is above the
+        // number of descriptors that all processes of its user have on their way.
+        send(socket.as_fd(), &"listener", &[listener.as_fd()])
+            .map_err(|error| format!("supervised calls: {error}"))?;
+    }
+    drop(socket); // the command does not get it
     // No private user id: a real user that differs from the effective one puts every program into secure
     // mode. The server counts the processes.
     child::limit_resources(&request.limits, UidIsolation::Shared)?;
-    let installed = filters.install_last_supervised(|listener| {
-        send(socket.as_fd(), &"listener", &[listener.as_fd()])
-            .map_err(|error| format!("supervised calls: {error}"))
-    });
-    drop(socket); // the command does not get it
-    installed
+    filters.install_lists()
 }
 
 /// Executes the shell. Returns only on failure.
