@@ -28,15 +28,16 @@ impl SpanId {
 
     /// The span that ends, or begins, with this record of a job.
     pub fn of(job: JobId, place: RecordPlace) -> Self {
-        let RecordPlace { seq, sub } = place;
-        let parts = [b"nanoclaw span\0", &job.to_bytes()[..], &seq.to_be_bytes(), &sub.to_be_bytes()];
-        Self(u64::from_be_bytes(hashed(&parts)))
+        Self::hashed(b"nanoclaw span\0", job, place)
     }
 
     /// The span of a sub-agent, whose first timed record of a job this is.
     pub fn of_agent(job: JobId, first: RecordPlace) -> Self {
-        let RecordPlace { seq, sub } = first;
-        let parts = [b"nanoclaw agent\0", &job.to_bytes()[..], &seq.to_be_bytes(), &sub.to_be_bytes()];
+        Self::hashed(b"nanoclaw agent\0", job, first)
+    }
+
+    fn hashed(kind: &[u8], job: JobId, RecordPlace { seq, sub }: RecordPlace) -> Self {
+        let parts = [kind, &job.to_bytes()[..], &seq.to_be_bytes(), &sub.to_be_bytes()];
         Self(u64::from_be_bytes(hashed(&parts)))
     }
 

@@ -137,13 +137,8 @@ impl AgentSpans {
 }
 
 fn tool_draft(out: &mut SpanOutput<'_>, parent: SpanId, call: &OpenAgentCall, content: &str) -> SpanDraft {
-    let mut attributes = SpanAttributes::of("execute_tool");
-    attributes.text("gen_ai.tool.name", &call.name);
-    attributes.text("gen_ai.tool.type", "function");
-    if out.options.include_content {
-        attributes.content_text("gen_ai.tool.call.arguments", out.content.text(&call.arguments));
-        attributes.content_text("gen_ai.tool.call.result", out.content.text(content));
-    }
+    let mut attributes = out.tool_attributes(&call.name, None, &call.arguments);
+    out.add_tool_result(&mut attributes, content);
     let result = ToolResultFields::read(content);
     // The log has the beginning of a long result.
     let has_failed = result.success == Some(false) || content.starts_with(r#"{"success":false,"#);

@@ -213,14 +213,7 @@ impl<'a> SpanFold<'a> {
     }
 
     fn tool_attributes(&mut self, call: &ToolCall) -> SpanAttributes {
-        let mut attributes = SpanAttributes::of("execute_tool");
-        attributes.text("gen_ai.tool.name", &call.name);
-        attributes.text("gen_ai.tool.call.id", &call.id_ref);
-        attributes.text("gen_ai.tool.type", "function");
-        if self.out.options.include_content {
-            attributes.content_text("gen_ai.tool.call.arguments", self.out.content.text(&call.arguments));
-        }
-        attributes
+        self.out.tool_attributes(&call.name, Some(&call.id_ref), &call.arguments)
     }
 
     /// Ends the call with this id; a result that follows its mark is not another end.
@@ -230,9 +223,7 @@ impl<'a> SpanFold<'a> {
         self.agents.end(&mut self.out, id_ref);
         let result = ToolResultFields::read(content);
         let mut attributes = self.tool_attributes(&call);
-        if self.out.options.include_content {
-            attributes.content_text("gen_ai.tool.call.result", self.out.content.text(content));
-        }
+        self.out.add_tool_result(&mut attributes, content);
         let mut error = None;
         if skipped {
             attributes.flag("nanoclaw.tool.skipped");

@@ -54,6 +54,30 @@ impl<'a> SpanOutput<'a> {
         SpanId::root(self.run.state.id)
     }
 
+    /// What all calls of tools have. `id_ref`: that of a call of the job itself.
+    pub(super) fn tool_attributes(
+        &mut self,
+        name: &str,
+        id_ref: Option<&String>,
+        arguments: &str,
+    ) -> SpanAttributes {
+        let mut attributes = SpanAttributes::of("execute_tool");
+        attributes.text("gen_ai.tool.name", name);
+        attributes.optional("gen_ai.tool.call.id", id_ref);
+        attributes.text("gen_ai.tool.type", "function");
+        if self.options.include_content {
+            attributes.content_text("gen_ai.tool.call.arguments", self.content.text(arguments));
+        }
+        attributes
+    }
+
+    /// Adds the result of a tool, where content may be shown.
+    pub(super) fn add_tool_result(&mut self, attributes: &mut SpanAttributes, content: &str) {
+        if self.options.include_content {
+            attributes.content_text("gen_ai.tool.call.result", self.content.text(content));
+        }
+    }
+
     /// The message of a failure, where content may be shown.
     pub(super) fn error_text(&mut self, message: Option<&str>) -> String {
         let message = message.filter(|_| self.options.include_content);
