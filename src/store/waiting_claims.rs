@@ -179,6 +179,9 @@ impl WaitingClaims {
 
     /// Lets taken claims wait again. `are_unserved`: no transaction has looked for their jobs.
     pub(crate) fn put_back(&self, mut claims: Vec<WaitingClaim>, are_unserved: bool) {
+        if claims.is_empty() && !are_unserved {
+            return;
+        }
         let mut state = self.lock();
         state.has_joined |= are_unserved;
         claims.append(&mut state.waiting);

@@ -5,10 +5,11 @@ use crate::domain::event::Record;
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Job, JobStatus};
 use crate::domain::job_wait::{JobWait, JobWaitReason};
-use crate::domain::log_chain::FoldNote;
+use crate::domain::log_chain::{ChainLink, FoldNote};
 use crate::domain::run::{EndedRun, ImportedRun, LogStage, RunState};
 use crate::domain::usage::UsageByModel;
 use crate::ports::StoreError;
+use crate::store::limits::StoreLimits;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -117,6 +118,16 @@ impl JobRow {
             failed_predecessor: None,
             has_dependents: false,
         }
+    }
+
+    /// A new job, under these limits.
+    pub(crate) fn accepted(job: Job, accept: u64, limits: &StoreLimits) -> Self {
+        Self { is_chained: limits.chains_logs, ..Self::new(job, accept) }
+    }
+
+    /// Where the chain of its log starts, if it has one.
+    pub(crate) fn chain_start(&self) -> Option<ChainLink> {
+        self.is_chained.then(|| ChainLink::start(self.id()))
     }
 
     /// A job from another server. Its usage counts as booked: that server has done so.

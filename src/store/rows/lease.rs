@@ -63,7 +63,7 @@ pub(crate) struct LogTail {
 impl LogTail {
     /// Where the log of a new job begins.
     pub(crate) fn start(row: &JobRow) -> Self {
-        Self { link: row.is_chained.then(|| ChainLink::start(row.id())), ..Self::default() }
+        Self { link: row.chain_start(), ..Self::default() }
     }
 
     /// Gives a record its place in the log. A delta waits for adjacent ones of the same commit, until

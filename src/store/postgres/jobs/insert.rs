@@ -17,7 +17,7 @@ const FIRST_RECORD: &str = r#"{"event":"status","status":"queued","attempt":0}"#
 
 /// The link of the first record of a job's log, if the log is chained.
 pub(crate) fn first_link(row: &JobRow) -> Option<ChainLink> {
-    row.is_chained.then(|| ChainLink::start(row.id()).after(RecordPlace::FIRST, FIRST_RECORD.as_bytes()))
+    row.chain_start().map(|start| start.after(RecordPlace::FIRST, FIRST_RECORD.as_bytes()))
 }
 
 /// A statement sees the jobs before it, so it counts its own by itself: `row_number`. The outer query numbers

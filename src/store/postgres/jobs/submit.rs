@@ -92,7 +92,7 @@ impl Act<'_> {
     ) -> Result<Job, StoreError> {
         self.lock_conversation(job.user, job.conversation_id.as_ref()).await?;
         let (id, user) = (job.id, job.user);
-        let mut row = JobRow { is_chained: self.limits.chains_logs, ..JobRow::new(job, 0) };
+        let mut row = JobRow::accepted(job, 0, &self.limits);
         row.job.last_event_id = 1;
         self.apply_conditions(&mut row).await?;
         self.place_job(&mut row, spec).await?;

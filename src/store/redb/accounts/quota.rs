@@ -24,6 +24,17 @@ impl Transaction<'_> {
         Ok(quota.admit_stored(new, self.now_ms)?)
     }
 
+    /// The same for work whose rows this transaction writes.
+    pub(crate) fn admit_rows<E>(&mut self, user: UserId, new: NewWork) -> Result<(), E>
+    where
+        E: From<StoreError> + From<QuotaRefusal>,
+    {
+        let bytes = new.bytes;
+        self.admit_work::<E>(user, new)?;
+        self.add_pending_bytes(user, bytes);
+        Ok(())
+    }
+
     /// Rows of so many bytes were admitted, which the sums count at the end of this transaction only.
     pub(crate) fn add_pending_bytes(&mut self, user: UserId, bytes: u64) {
         let pending = self.pending_bytes.entry(user).or_default();

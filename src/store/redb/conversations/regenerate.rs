@@ -64,9 +64,7 @@ impl Transaction<'_> {
             return Err(ConversationError::TooLate { limit: TAIL });
         }
         self.check_queue_limit(1, |limit| ConversationError::QueueFull { limit })?;
-        let work = NewWork::job(spec_bytes(&new.spec));
-        self.admit_work::<ConversationError>(user, work)?;
-        self.add_pending_bytes(user, work.bytes);
+        self.admit_rows::<ConversationError>(user, NewWork::job(spec_bytes(&new.spec)))?;
         let input = if *replaces_question { new.spec.input.clone() } else { self.spec(old.job)?.input };
         self.drop_summary(range, accept)?;
         self.clear_added(range, (accept, u64::MAX), TAIL)?;

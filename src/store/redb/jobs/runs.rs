@@ -82,9 +82,7 @@ impl Transaction<'_> {
             return Err(ImportError::Taken { job });
         }
         self.refuse_low_disk()?;
-        let work = NewWork::bytes(run.bytes());
-        self.admit_work::<ImportError>(user, work)?;
-        self.add_pending_bytes(user, work.bytes);
+        self.admit_rows::<ImportError>(user, NewWork::bytes(run.bytes()))?;
         Ok(ImportOutcome::Stored(self.put_run(user, run).and_then(|row| self.shown(row))?))
     }
 

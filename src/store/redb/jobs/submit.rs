@@ -39,8 +39,7 @@ impl Transaction<'_> {
             return Ok(());
         }
         for (user, new) in work_by_user(jobs) {
-            self.admit_work::<SubmitError>(user, new)?;
-            self.add_pending_bytes(user, new.bytes);
+            self.admit_rows::<SubmitError>(user, new)?;
         }
         Ok(())
     }
@@ -84,7 +83,7 @@ impl Transaction<'_> {
         self.note_answers(id, spec)?;
         self.list_completion(user, id, spec)?;
         let accept = self.count_accepted();
-        let mut row = JobRow { is_chained: self.bounds.chains_logs, ..JobRow::new(job, accept) };
+        let mut row = JobRow::accepted(job, accept, &self.bounds);
         self.apply_conditions(&mut row)?;
         self.enqueue(&mut row)?;
         self.enter_conversation(&row, spec, message_pair)?;

@@ -41,7 +41,7 @@ impl RedbStore {
         let (spec, cancel) = (Arc::new(spec), CancelToken::new(Arc::clone(&shared.clock)));
         let lease =
             Lease { job: job.clone(), spec: Arc::clone(&spec), cancel: cancel.clone(), is_in_memory: true };
-        let row = JobRow { is_chained: shared.bounds.chains_logs, ..JobRow::new(job, 0) };
+        let row = JobRow::accepted(job, 0, &shared.bounds);
         shared.volatile.insert(VolatileJob::new(row, spec, cancel, log));
         shared.claims.settle(&claim, Ok(lease));
         Ok(accepted)

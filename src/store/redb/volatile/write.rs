@@ -25,7 +25,7 @@ impl Transaction<'_> {
         self.tables.owned.insert(&key.encode(), &id.to_bytes())?;
         self.tables.running.insert(&id.to_bytes(), ())?;
         let (entries, tail) = log.numbered();
-        let mut tail = LogTail { link: LogTail::start(&row).link, ..tail };
+        let mut tail = LogTail { link: row.chain_start(), ..tail };
         entries.iter().try_for_each(|entry| self.tables.write(id, &mut tail, entry))?;
         row.job.last_event_id = tail.seq;
         self.put_row(&row)?;

@@ -265,9 +265,9 @@ impl WriterThread {
         // Until the commit nothing is in doubt: a panic is the fault of one write, as an unreadable value is.
         let (writing, mut committed) =
             self.health.catch(StoreError::Corrupt, || self.apply(writes, quick, low_disk, claims.len()))?;
-        let ClaimedLeases { early, committed: leases } = std::mem::take(&mut committed.leases);
-        let spare = claims.len().saturating_sub(leases.len()).saturating_sub(early.len());
+        let spare = claims.len().saturating_sub(committed.leases.len());
         self.shared.claims.put_back(claims.drain(..spare).collect(), false);
+        let ClaimedLeases { early, committed: leases } = std::mem::take(&mut committed.leases);
         let early_cancels: Vec<_> = early.iter().map(|lease| lease.cancel.clone()).collect();
         self.shared.claims.resolve(claims.split_off(leases.len()), early);
         if committed.is_dirty {
