@@ -74,6 +74,12 @@ fn start(upstream: &Upstream) -> Server {
     Server::start_against(upstream, CONFIG)
 }
 
+/// Two users, none of whom is the administrator: that is the first one.
+fn ann_and_bob(server: &Server) -> (WalledUser<'_>, WalledUser<'_>) {
+    WalledUser::register(server, "root");
+    (WalledUser::register(server, "ann"), WalledUser::register(server, "bob"))
+}
+
 fn chat(text: &str) -> Value {
     json!({"model": "scripted", "messages": [{"role": "user", "content": text}]})
 }
@@ -105,8 +111,7 @@ fn assert_unknown(
 fn p7_an_answer_of_another_user_is_unknown_to_every_api() {
     let upstream = provider();
     let server = start(&upstream);
-    let _root = WalledUser::register(&server, "root");
-    let (ann, bob) = (WalledUser::register(&server, "ann"), WalledUser::register(&server, "bob"));
+    let (ann, bob) = ann_and_bob(&server);
     let respond = |fields: Value| ann.make("/v1/responses", &with(json!({"model": "scripted"}), fields));
     let completion = |fields: Value| ann.make("/v1/chat/completions", &with(chat("go"), fields));
     let running = respond(json!({"input": "hang", "background": true}));
@@ -147,8 +152,7 @@ fn p7_an_answer_of_another_user_is_unknown_to_every_api() {
 fn p7_no_body_takes_a_response_a_conversation_or_an_item_of_another_user() {
     let upstream = provider();
     let server = start(&upstream);
-    let _root = WalledUser::register(&server, "root");
-    let (ann, bob) = (WalledUser::register(&server, "ann"), WalledUser::register(&server, "bob"));
+    let (ann, bob) = ann_and_bob(&server);
     let response = ann.json("POST", "/v1/responses", &json!({"model": "scripted", "input": MARK}));
     let text = |value: &Value| value.as_str().expect("an id").to_owned();
     let (item, response) = (text(&response["output"][0]["id"]), text(&response["id"]));
@@ -197,8 +201,7 @@ fn lists(user: &WalledUser<'_>) -> Vec<(String, String)> {
     };
     let (asked, said) =
         (format!("/v1/responses/{response}/input_items"), format!("/v1/conversations/{conversation}/items"));
-    let ids = [first(&asked), first(&said)];
-    let [asked_id, said_id] = ids;
+    let (asked_id, said_id) = (first(&asked), first(&said));
     vec![
         ("/v1/chat/completions".to_owned(), completion),
         ("/v1/batches".to_owned(), batch),
@@ -211,8 +214,7 @@ fn lists(user: &WalledUser<'_>) -> Vec<(String, String)> {
 fn p7_a_cursor_of_another_user_is_an_unknown_cursor() {
     let upstream = provider();
     let server = start(&upstream);
-    let _root = WalledUser::register(&server, "root");
-    let (ann, bob) = (WalledUser::register(&server, "ann"), WalledUser::register(&server, "bob"));
+    let (ann, bob) = ann_and_bob(&server);
     for ((_, anns), (path, _)) in lists(&ann).into_iter().zip(lists(&bob)) {
         let (status, text) = bob.send("GET", &format!("{path}?after={anns}"), &Value::Null);
         let none = bob.send("GET", &format!("{path}?after={}", unknown(&anns)), &Value::Null);
@@ -228,8 +230,7 @@ fn p7_a_cursor_of_another_user_is_an_unknown_cursor() {
 fn p7_the_id_of_another_users_call_restores_nothing_in_responses_and_messages() {
     let upstream = provider();
     let server = start(&upstream);
-    let _root = WalledUser::register(&server, "root");
-    let (ann, bob) = (WalledUser::register(&server, "ann"), WalledUser::register(&server, "bob"));
+    let (ann, bob) = ann_and_bob(&server);
     let tool = json!({"type": "function", "name": "weather", "parameters": {"type": "object"}});
     let ask = |input: Value| json!({"model": "scripted", "input": input, "tools": [tool]});
     let first = ann.json("POST", "/v1/responses", &ask(json!("call")));
