@@ -283,15 +283,17 @@ fn a_file_with_faults_makes_a_failed_batch_that_names_them() {
     let server = Server::start_with("limits: {batch_lines: 4}");
     let bad = json!({"custom_id": "c", "method": "POST", "url": "/v1/responses", "body": {"input": "x"}})
         .to_string();
-    let chat = |id: &str, body: Value| {
+    let chat = |id: &str, field: &str, value: Value| {
+        let mut body = json!({"model": "demo", "messages": [{"role": "user", "content": "x"}]});
+        body[field] = value;
         json!({"custom_id": id, "method": "POST", "url": "/v1/chat/completions", "body": body}).to_string()
     };
-    let messages = json!([{"role": "user", "content": "x"}]);
     let odd = [
-        chat("d", json!({"n": 2, "messages": messages})),
-        chat("e", json!({"stream": true, "messages": messages})),
-        chat("f", json!({"model": "no-such-model", "messages": messages})),
-        chat("g", json!({"messages": messages, "top_p": 7})),
+        chat("d", "n", json!(2)),
+        chat("e", "stream", json!(true)),
+        chat("f", "model", json!("no-such-model")),
+        chat("g", "top_p", json!(7)),
+        chat("h", "model", Value::Null),
     ]
     .join("\n");
     let lines = format!("{}nonsense\n{}{bad}\n{odd}\n", chat_line("a", "x"), chat_line("a", "y"));
@@ -315,6 +317,7 @@ fn a_file_with_faults_makes_a_failed_batch_that_names_them() {
         (json!(6), json!("invalid_value"), json!("stream")),
         (json!(7), json!("model_not_found"), json!("model")),
         (json!(8), json!("invalid_value"), json!("top_p")),
+        (json!(9), json!("missing_required_parameter"), json!("model")),
     ];
     assert_eq!(faults, expected);
     assert!(batch["failed_at"].is_u64() && batch["in_progress_at"].is_null(), "{batch}");

@@ -59,7 +59,7 @@ fn a_plain_request_reaches_the_model_as_it_is_and_is_a_job_with_events() {
             {"role": "user", "name": "ann", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
         ],
         "temperature": 0.5, "top_p": 0.9, "max_completion_tokens": 9, "stop": "END", "seed": 7,
-        "frequency_penalty": 0.5, "presence_penalty": -0.5, "reasoning_effort": "low",
+        "frequency_penalty": 0.5, "presence_penalty": -0.5, "reasoning": {"effort": "low", "summary": "auto"},
         "response_format": {"type": "json_object"}, "metadata": {"team": "blue"}, "user": "u", "n": 1,
         "service_tier": "auto", "logprobs": false, "store": false,
     });
@@ -156,6 +156,13 @@ fn unsupported_fields_are_refused_by_name() {
         (json!({"stop": ["a", "b", "c", "d", "e"]}), "invalid_value", "stop"),
         (json!({"tool_choice": "required"}), "invalid_value", "tool_choice"),
         (json!({"reasoning_effort": "huge"}), "invalid_value", "reasoning_effort"),
+        (json!({"reasoning": {"exclude": true}}), "unsupported_parameter", "reasoning.exclude"),
+        (
+            json!({"reasoning_effort": "low", "reasoning": {"effort": "high"}}),
+            "unsupported_parameter",
+            "reasoning.effort",
+        ),
+        (json!({"model": null}), "missing_required_parameter", "model"),
         (
             json!({"messages": [{"role": "tool", "tool_call_id": "x", "content": "y"}]}),
             "invalid_value",
@@ -331,8 +338,7 @@ fn an_answer_that_does_not_match_the_schema_is_asked_for_once_more() {
 
 #[test]
 fn the_wait_that_a_provider_asks_for_reaches_the_client() {
-    let chat =
-        |stream: bool| (CHAT, json!({"stream": stream, "messages": [{"role": "user", "content": "x"}]}));
+    let chat = |stream: bool| (CHAT, with(user("x"), &json!({"stream": stream})));
     let message = |stream: bool| ("/v1/messages", with(chat(stream).1, &json!({"max_tokens": 9})));
     let cases = [
         (None, "20", chat(false)),

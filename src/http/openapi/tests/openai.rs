@@ -177,7 +177,7 @@ fn chat_request() -> Value {
         ("presence_penalty", number(-2.0, 2.0)),
         ("seed", json!({"type": "integer"})),
     ];
-    let mut drawn = body::<ChatRequest>(&special, &[]);
+    let mut drawn = body::<ChatRequest>(&special, &["model"]);
     drawn["properties"]["store"]["description"] = json!(UNSTORED);
     for unused in FIELDS.unused {
         drawn["properties"][*unused] = json!({"description": "Accepted and unused"});

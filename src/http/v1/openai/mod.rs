@@ -12,5 +12,6 @@ pub(crate) mod forward;
 pub(crate) mod headers;
 mod log_reader;
 pub(crate) mod models;
+mod reasoning;
 pub(crate) mod responses;
 pub(crate) mod usage;

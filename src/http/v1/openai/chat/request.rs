@@ -1,8 +1,9 @@
 //! From the body of a chat request to a job: type, range and meaning of every field.
 
-use super::super::failure::unsupported;
+use super::super::failure::{MODEL_ADVICE, missing, unsupported};
 use super::super::fields::{Fields, in_range};
 use super::super::headers::{JobHeaders, ServerTools};
+use super::super::reasoning::{ReasoningOptions, effort_of_chat};
 use super::functions::{self, ChatTool, FunctionChoice};
 use super::message::{self, ChatMessageRequest};
 use crate::domain::id::UserId;
@@ -40,6 +41,7 @@ pub(crate) const FIELDS: Fields = Fields {
         "parallel_tool_calls",
         "response_format",
         "reasoning_effort",
+        "reasoning",
         "metadata",
         "store",
     ],
@@ -93,6 +95,7 @@ pub(crate) struct ChatRequest {
     parallel_tool_calls: Option<bool>,
     response_format: Option<ResponseFormatRequest>,
     reasoning_effort: Option<ReasoningEffort>,
+    reasoning: Option<ReasoningOptions>,
     metadata: Option<BTreeMap<String, String>>,
     store: Option<bool>,
 }
@@ -186,7 +189,9 @@ impl ChatRequest {
     fn into_job(self, headers: JobHeaders, app: &AppDependencies, user: UserId) -> Result<ChatJob, ApiError> {
         let is_stream = self.stream.unwrap_or(false);
         let include_usage = include_usage(is_stream, self.stream_options)?;
+        let model = self.model.ok_or_else(|| missing("model", MODEL_ADVICE))?;
         let messages = message::messages(self.messages, &app.limits)?;
+        let effort = effort_of_chat(self.reasoning_effort, self.reasoning.as_ref())?;
         let choice = FunctionChoice::read(self.tool_choice)?;
         let may_call = choice != FunctionChoice::None;
         // Read in any case, so that errors are found.
@@ -202,19 +207,18 @@ impl ChatRequest {
             seed: self.seed.map(|seed| seed.0),
             frequency_penalty: in_range("frequency_penalty", self.frequency_penalty, -2.0, 2.0)?,
             presence_penalty: in_range("presence_penalty", self.presence_penalty, -2.0, 2.0)?,
-            reasoning_effort: self.reasoning_effort,
+            reasoning_effort: effort,
             ..ModelSettings::default()
         };
-        let model = self.model.as_deref().unwrap_or(&app.default_model);
-        let is_agent = app.model.model(model).is_some_and(|model| model.is_agent);
+        let is_agent = app.model.model(&model).is_some_and(|model| model.is_agent);
         let tools = ServerTools::choose(Vec::new(), headers.tools, (!may_call, is_agent));
         let is_plain = matches!(tools, ServerTools::None);
         let job = JobRequest {
-            model: self.model,
+            model: Some(model),
             project_id: headers.project_id,
             temperature: self.temperature,
             max_tokens: self.max_completion_tokens.or(self.max_tokens),
-            thinking: self.reasoning_effort.map(ReasoningEffort::thinks),
+            thinking: effort.map(ReasoningEffort::thinks),
             tools: tools.into_request(),
             strictness: headers.strictness,
             webhook_url: headers.webhook_url,

@@ -1,6 +1,6 @@
 //! Smaller fields of a request, and how the response repeats them.
 
-use crate::domain::model_settings::{ReasoningEffort, ResponseFormat};
+use crate::domain::model_settings::ResponseFormat;
 use crate::http::error::ApiError;
 use crate::http::v1::openai::failure::unsupported;
 use serde::{Deserialize, Serialize};
@@ -57,34 +57,6 @@ impl Truncation {
             Self::Disabled => "disabled",
         }
     }
-}
-
-/// `reasoning`.
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ReasoningOptions {
-    pub(super) effort: Option<ReasoningEffort>,
-    summary: Option<SummaryLength>,
-    generate_summary: Option<SummaryLength>,
-    /// Accepted and unused: which turns' reasoning the model reads is its provider's matter.
-    #[serde(rename = "context")]
-    _context: Option<String>,
-}
-
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[derive(Debug, Clone, Copy, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum SummaryLength {
-    Auto,
-    Concise,
-    Detailed,
-}
-
-/// `reasoning` in the response.
-pub(super) fn shown_reasoning(given: Option<&ReasoningOptions>) -> Value {
-    let summary = given.and_then(|given| given.summary.or(given.generate_summary));
-    json!({"effort": given.and_then(|given| given.effort), "summary": summary})
 }
 
 /// `text`.

@@ -23,6 +23,7 @@ use crate::http::v1::openai::chat::functions;
 use crate::http::v1::openai::failure::{MODEL_ADVICE, missing, unsupported};
 use crate::http::v1::openai::fields::{Fields, in_range};
 use crate::http::v1::openai::headers::{JobHeaders, ServerTools};
+use crate::http::v1::openai::reasoning::{ReasoningOptions, shown_reasoning};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -97,7 +98,7 @@ pub(crate) struct ResponsesRequest {
     tool_choice: Option<Value>,
     parallel_tool_calls: Option<bool>,
     text: Option<options::TextRequest>,
-    reasoning: Option<options::ReasoningOptions>,
+    reasoning: Option<ReasoningOptions>,
     temperature: Option<Temperature>,
     top_p: Option<AnyNumber>,
     presence_penalty: Option<AnyNumber>,
@@ -402,7 +403,7 @@ impl ResponsesRequest {
             ("frequency_penalty", number(self.frequency_penalty, 0.0)),
             ("top_logprobs", json!(0)),
             ("temperature", json!(self.temperature.map_or(1.0, |temperature| temperature.0))),
-            ("reasoning", options::shown_reasoning(self.reasoning.as_ref())),
+            ("reasoning", shown_reasoning(self.reasoning.as_ref())),
             ("max_output_tokens", json!(self.max_output_tokens.map(|most| most.0))),
             ("max_tool_calls", json!(self.max_tool_calls.map(|most| most.0))),
             ("store", json!(is_stored)),
