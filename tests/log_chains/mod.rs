@@ -8,7 +8,8 @@ mod verify;
 use crate::store_contract::fixture::{Fixture, StorePlace};
 use crate::support::receiver::{Receiver, ReceiverReply};
 use crate::support::store::{ANN, BOB, ManualClock, cancelled, delta, done, id, job, sealed};
-use crate::support::{Ran, Server, command};
+use crate::support::upstream::{Answer, Upstream};
+use crate::support::{Ran, Server, against, command, wait_until};
 use nanoclaw::domain::approval::ApprovalDecision;
 use nanoclaw::domain::event::{EngineMark, Event, FailureCode, Record};
 use nanoclaw::domain::job::{JobOutcome, JobStatus};
@@ -21,6 +22,7 @@ use nanoclaw::store::options::StoreOptions;
 use redb::{ReadableTable, TableDefinition};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 use verify::verify_command;
 
 const HOUR: u64 = 3_600_000;
@@ -302,4 +304,33 @@ fn a_job_that_ends_with_its_client_is_chained_when_it_is_stored() {
     let id = job["id"].as_str().expect("an id");
     let verified = server.get(&format!("/v1/jobs/{id}/verify")).json();
     assert_eq!((&verified["status"], &verified["log_head"]), (&json!("intact"), &job["log_head"]));
+}
+
+#[test]
+fn a_file_of_a_shortened_log_is_verified_with_the_key_of_its_server() {
+    let upstream = Upstream::start(|_, _| Answer::paced_text("one two three", Duration::from_millis(200)));
+    let config = against(&upstream, "retention: {deltas: 1s}\n");
+    let server = Server::start_with(&config);
+    let job = server.submit(&json!({"input": "hello"}));
+    server.wait(&job);
+    // A server sweeps five seconds after its start, then once a minute.
+    let server = server.crash_and_restart(&config);
+    let folded = || server.get(&format!("/v1/jobs/{job}/verify")).json()["folded"].clone();
+    wait_until("retention", || folded() == "deltas");
+    let file = server.dir.join("run.jsonl");
+    std::fs::write(&file, server.get(&format!("/v1/jobs/{job}/export")).body).expect("written");
+    let path = file.to_str().expect("UTF-8");
+    let verify = |more: &[&str]| {
+        let ran = Ran::from(command(&[&["verify", path, "--json"], more].concat()).output().expect("runs"));
+        (ran.code, serde_json::from_str::<Value>(&ran.out).unwrap_or_default(), ran.err)
+    };
+    let (code, verdict, error) = verify(&[]);
+    assert_eq!((code, &verdict["is_signature_unchecked"]), (0, &json!(true)), "{verdict} {error}");
+    let of_server = server.get("/v1/log/key").json()["public_key"].clone();
+    let (code, verdict, error) = verify(&["--key", of_server.as_str().expect("a key")]);
+    let shown = (code, &verdict["status"], &verdict["folded"], &verdict["is_signature_unchecked"]);
+    assert_eq!(shown, (0, &json!("intact"), &json!("deltas"), &json!(false)), "{verdict} {error}");
+    let (code, verdict, error) = verify(&["--key", &key().public_key().to_string()]);
+    assert_eq!((code, &verdict["status"]), (1, &json!("faulty")), "{verdict} {error}");
+    assert_eq!(verify(&["--key", "nonsense"]).0, 2);
 }

@@ -3,13 +3,11 @@
 use super::verify::{Tampering, tamper};
 use super::{HOUR, JOBS, append, failed, head, key, run, verdict};
 use crate::store_contract::fixture::{Fixture, StorePlace};
-use crate::support::store::{ANN, delta, done, id, sealed};
-use nanoclaw::domain::event::Record;
+use crate::support::store::{ANN, delta, done, exported, id, imported, sealed};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::log_chain::{
-    ChainFault, ChainLink, ChainVerdict, FoldKind, LogRecord, LogSigningKey, RecordPlace,
+    ChainFault, ChainLink, ChainVerdict, FoldKind, LogSigningKey, RecordPlace,
 };
-use nanoclaw::domain::run::{EndedRun, ImportedRun};
 use nanoclaw::domain::secret::Secret;
 use nanoclaw::ports::NodeStore;
 use nanoclaw::store::options::{RetentionOptions, StoreOptions};
@@ -74,16 +72,6 @@ fn a_log_is_provable_after_retention_has_joined_and_cut_it() {
 }
 
 /// The run as an export of this store has it.
-fn exported(store: &dyn NodeStore, n: u128) -> (EndedRun, Vec<LogRecord>) {
-    let run = store.ended_run(ANN, id(n)).unwrap().unwrap();
-    (run, store.log_records(id(n), RecordPlace::BEFORE_FIRST, usize::MAX).unwrap())
-}
-
-fn imported((run, records): (EndedRun, Vec<LogRecord>)) -> ImportedRun {
-    let Ok(Record::Event(end)) = records.last().unwrap().parse() else { panic!("no end") };
-    ImportedRun::new(run, records, end)
-}
-
 #[test]
 fn an_imported_log_that_was_folded_is_proven_but_for_the_signature_of_its_server() {
     let origin = Fixture::with_options(&retention(HOUR, None), &Limits::default());

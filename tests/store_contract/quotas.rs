@@ -2,12 +2,16 @@
 //! moment.
 
 use super::fixture::Fixture;
-use crate::support::store::{ANN, BOB, done, id, job};
+use super::messages::say;
+use crate::support::store::{ANN, BOB, done, exported, id, imported, job, name};
 use nanoclaw::domain::account::Quota;
 use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::job::JobOutcome;
 use nanoclaw::domain::message::Message;
-use nanoclaw::ports::{AccountChange, JobChangeError, QuotaRefusal, SubmitError};
+use nanoclaw::ports::{
+    AccountChange, ConversationError, ImportError, JobChangeError, QuotaRefusal, RegenerateRequest,
+    SubmitError, Ticket,
+};
 
 /// A store where ANN has these quotas.
 fn bounded(quota: Quota) -> Fixture {
@@ -78,4 +82,40 @@ fn p8_a_retry_is_an_unfinished_job_of_its_owners_quota() {
     let lease = fixture.claim();
     fixture.store.finish(lease.fence(), vec![], done(id(2), "x")).wait().unwrap();
     assert!(fixture.store.retry(ANN, id(1)).wait().unwrap().is_some());
+}
+
+#[test]
+fn p8_an_answer_that_is_made_again_is_an_unfinished_job_of_its_owners_quota() {
+    let fixture = bounded(Quota { unfinished_jobs: Some(1), ..Quota::default() });
+    say(&fixture, 1);
+    fixture.submit([job(2, ANN)]);
+    let again = |new: u128| {
+        let job = job(new, ANN);
+        let answer = id(1).message_id();
+        let request = RegenerateRequest { answer, job, replaces_question: false, key: None };
+        fixture.store.regenerate(ANN, name("chat"), request).wait()
+    };
+    assert_eq!(again(3), Err(ConversationError::Quota(QuotaRefusal::Jobs { limit: 1 })));
+    assert!(fixture.store.job(ANN, id(1)).unwrap().is_some(), "the answer is still there");
+    let lease = fixture.claim();
+    fixture.store.finish(lease.fence(), vec![], done(id(2), "x")).wait().unwrap();
+    assert!(again(4).unwrap().is_some());
+}
+
+#[test]
+fn p8_imported_runs_count_against_their_owners_quota_of_bytes() {
+    let origin = Fixture::new();
+    let run_of = |number: u128| {
+        origin.submit([job(number, ANN)]);
+        let lease = origin.claim();
+        let answer = "x".repeat(8_000);
+        origin.store.finish(lease.fence(), vec![], done(lease.job.id, &answer)).wait().unwrap();
+        imported(exported(&*origin.store, number))
+    };
+    let fixture = bounded(Quota { stored_bytes: Some(30_000), ..Quota::default() });
+    let imports: Vec<_> = (1..=4).map(|number| fixture.store.import_run(ANN, run_of(number))).collect();
+    let results: Vec<_> = imports.into_iter().map(Ticket::wait).collect();
+    let refused = results.iter().filter(|result| matches!(result, Err(ImportError::Quota(_)))).count();
+    assert!(results[0].is_ok() && (1..4).contains(&refused), "{results:?}");
+    assert!(fixture.store.import_run(BOB, run_of(5)).wait().is_ok(), "others have their own quota");
 }

@@ -6,9 +6,11 @@ use nanoclaw::domain::event::{EngineMark, Event, FailureCode, FinishReason, Reco
 use nanoclaw::domain::id::{ConversationId, JobId, UserId};
 use nanoclaw::domain::job::{JobOutcome, JobSpec};
 use nanoclaw::domain::limits::Limits;
+use nanoclaw::domain::log_chain::{LogRecord, RecordPlace};
 use nanoclaw::domain::message::Message;
+use nanoclaw::domain::run::{EndedRun, ImportedRun};
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::ports::{Accounts, CancelToken, Clock, NewJob};
+use nanoclaw::ports::{Accounts, CancelToken, Clock, NewJob, NodeStore};
 use nanoclaw::store::RedbStore;
 use nanoclaw::store::options::StoreOptions;
 use std::collections::BTreeMap;
@@ -108,6 +110,18 @@ pub(crate) fn done(job: JobId, text: &str) -> JobOutcome {
     };
     let messages = vec![Message::assistant(text)];
     JobOutcome { event, output_text: text.to_owned(), messages, summary: None }
+}
+
+/// An ended job with its log.
+pub(crate) fn exported(store: &dyn NodeStore, n: u128) -> (EndedRun, Vec<LogRecord>) {
+    let run = store.ended_run(ANN, id(n)).unwrap().unwrap();
+    (run, store.log_records(id(n), RecordPlace::BEFORE_FIRST, usize::MAX).unwrap())
+}
+
+/// The same for an import.
+pub(crate) fn imported((run, records): (EndedRun, Vec<LogRecord>)) -> ImportedRun {
+    let Ok(Record::Event(end)) = records.last().unwrap().parse() else { panic!("no end") };
+    ImportedRun::new(run, records, end)
 }
 
 /// The outcome that the engine writes for a cancelled job.
