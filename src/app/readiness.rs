@@ -77,6 +77,9 @@ fn check_node(state: &NodeState) -> Result<(), PartFault> {
         let reason = format!("this node has no lease and runs no jobs: {reason}");
         return Err(PartFault::new(reason, advice));
     }
+    if let Some(reason) = &state.outdated {
+        return Err(PartFault::new(reason.clone(), "install the newer version here, and restart this node"));
+    }
     if state.silent_ms > SILENCE_MS {
         let silent_s = state.silent_ms / 1_000;
         return Err(PartFault::new(format!("the database has not answered for {silent_s} s"), advice));
@@ -94,6 +97,7 @@ mod tests {
             id: 1,
             lease_ms: 9_000,
             lost: None,
+            outdated: None,
             silent_ms: 900,
             jobs: 0,
             live_nodes: 1,

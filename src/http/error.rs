@@ -242,6 +242,7 @@ fn store_class(error: &StoreError) -> (StatusCode, &'static str) {
         StoreError::Unreachable => (StatusCode::SERVICE_UNAVAILABLE, "database_unreachable"),
         StoreError::FilesUnavailable(_) => FILES_UNAVAILABLE,
         StoreError::Misplaced => (StatusCode::SERVICE_UNAVAILABLE, "store_moved"),
+        StoreError::Outdated(_) => (StatusCode::SERVICE_UNAVAILABLE, "outdated_node"),
         StoreError::Closed => (StatusCode::SERVICE_UNAVAILABLE, "shutting_down"),
         StoreError::Full | StoreError::LowDisk { .. } => (StatusCode::INSUFFICIENT_STORAGE, "disk_full"),
         StoreError::Corrupt(_) => (StatusCode::INTERNAL_SERVER_ERROR, "damaged_data"),

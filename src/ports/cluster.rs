@@ -116,7 +116,9 @@ pub struct NodeState {
     pub live_nodes: u64,
     /// Nodes whose lease has ended and whose jobs are not taken over yet.
     pub lost_nodes: u64,
-    /// Whether it takes jobs: it has a lease, and sees the files of the others.
+    /// Why it needs a newer version: it cannot read what the others write, and takes no jobs.
+    pub outdated: Option<String>,
+    /// Whether it takes jobs: it has a lease, reads what the others write, and sees their files.
     pub takes_jobs: bool,
     /// What an operator should look at.
     pub warnings: Vec<String>,

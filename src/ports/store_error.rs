@@ -41,6 +41,9 @@ pub enum StoreError {
          back, or save what it holds (nanoclaw backup FILE) and restart the server"
     )]
     Misplaced,
+    /// A newer version wrote what this node cannot read; a node of that version can (HTTP: 503).
+    #[error("{0}")]
+    Outdated(String),
     /// A stored value cannot be read.
     #[error("the store holds a value that cannot be read: {0}")]
     Corrupt(String),

@@ -62,3 +62,33 @@ fn a_new_version_does_not_start_beside_a_node_that_its_layout_leaves_behind() {
     let started = Server::start_with(&cluster.config);
     assert_eq!(started.get("/readyz").status, 200);
 }
+
+#[test]
+fn a_job_whose_log_a_newer_version_has_written_waits_for_a_node_that_can_read_it() {
+    let Some(mut cluster) = Cluster::start(1, "") else { return };
+    let newest: i32 = cluster.schema.sql("SELECT max(step) FROM migrations").parse().expect("a number");
+    add_step(&cluster, newest + 1, newest);
+    let old = &cluster.nodes[0];
+    let gate = old.submit(&json!({"input": "stream: 600 words, 100 ms"}));
+    let id = old.submit(&json!({"input": "hello", "after": [&gate], "on_failure": "run"}));
+    let mark = r#"'{"type": "mark_of_a_newer_version"}'"#;
+    cluster
+        .schema
+        .sql(&format!("INSERT INTO records (job, seq, sub, body) VALUES ('{id}', 0, 9999, {mark})"));
+    old.post(&format!("/v1/jobs/{gate}/cancel"), &json!({}));
+    let readiness = || old.get("/readyz");
+    wait_until("it says what it needs", || {
+        let reply = readiness();
+        reply.status == 503 && reply.body.contains("a newer version has written")
+    });
+    wait_until("it gives the job back", || old.get(&format!("/v1/jobs/{id}")).json()["status"] == "queued");
+    assert!(old.get("/metrics").body.contains("nanoclaw_node_takes_jobs 0"));
+    assert_eq!(old.get(&format!("/v1/jobs/{id}")).json()["attempt"], 0, "it costs no attempt");
+
+    // Another node can read it.
+    cluster.schema.sql("DELETE FROM records WHERE sub = 9999");
+    cluster.nodes.push(Server::start_with(&cluster.config));
+    let (old, new) = cluster.pair();
+    assert_eq!(old.wait(&id)["status"], "succeeded");
+    assert_eq!((old.get("/readyz").status, new.get("/readyz").status), (503, 200));
+}

@@ -46,6 +46,7 @@ impl PostgresShared {
             id: self.node.id(),
             lease_ms: if is_gone { 0 } else { rest_ms },
             takes_jobs: !is_gone && self.claim_refusal().is_none(),
+            outdated: self.outdated.get().cloned(),
             lost: is_gone.then(|| beat.lost.clone().unwrap_or_else(|| "its lease has ended".to_owned())),
             silent_ms: now_ms.saturating_sub(beat.answered_ms),
             jobs: jobs as u64,

@@ -4,7 +4,8 @@
 //! Nodes of the version before go on while the first node of a new one makes its steps. So a step only adds:
 //! tables, indexes, and columns that may be null or have a constant default. What a step makes superfluous is
 //! dropped by a later release, whose step then names the oldest layout that does without it. An index of a
-//! large table stops its writers while it is built.
+//! large table stops its writers while it is built. A version that writes new kinds of records adds a step,
+//! too: by it an older node knows that a log is not damaged, and leaves the job to the others.
 
 use crate::ports::StoreError;
 use crate::store::postgres::session::{Columns, SqlSession, failed};

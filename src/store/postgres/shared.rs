@@ -82,6 +82,8 @@ pub(crate) struct PostgresShared {
     pub(crate) quota_rooms: QuotaRooms,
     /// The directory that the nodes share, if this node has one.
     pub(crate) shared_dir: OnceLock<Arc<dyn SharedDirState>>,
+    /// Why this node needs a newer version, once it has met a log that it cannot read.
+    pub(crate) outdated: OnceLock<String>,
     disk_limits: DiskLimits,
     slow_commits: Mutex<SlowCommits>,
     /// The store of this node is closed.
@@ -145,6 +147,7 @@ impl PostgresShared {
             is_closing: AtomicBool::new(false),
             quota_rooms: QuotaRooms::default(),
             shared_dir: OnceLock::new(),
+            outdated: OnceLock::new(),
             disk_limits,
             slow_commits,
             is_closed: AtomicBool::new(false),
@@ -215,9 +218,10 @@ impl PostgresShared {
         self.slow_commits.lock().unwrap_or_else(PoisonError::into_inner).watch(timed, || None);
     }
 
-    /// Why this node takes no jobs now: they would miss the files of the others.
+    /// Why this node takes no jobs now: it could not read their logs, or they would miss the files of the
+    /// others.
     pub(crate) fn claim_refusal(&self) -> Option<String> {
-        self.shared_dir.get()?.fault()
+        self.outdated.get().cloned().or_else(|| self.shared_dir.get()?.fault())
     }
 
     /// The error for work that adds so many bytes of files when the disk of the shared directory is nearly

@@ -12,6 +12,7 @@ use crate::ports::{
     Store, StoreError, SubmitError, Ticket, Urgency,
 };
 use crate::store::postgres::conversations::history;
+use crate::store::postgres::migrations;
 use crate::store::postgres::session::SqlSession;
 use crate::store::postgres::store::PostgresStore;
 use crate::store::postgres::writer::act::Act;
@@ -45,6 +46,26 @@ pub(crate) mod stats;
 pub(crate) mod submit;
 pub(crate) mod take_over;
 pub(crate) mod unfinished;
+
+impl PostgresStore {
+    /// The error for a log that this node cannot read. A log that a newer version has written is not damaged:
+    /// a node of that version goes on with its job, and this one takes no more.
+    fn unreadable_log(&self, job: JobId, error: StoreError) -> StoreError {
+        let StoreError::Corrupt(_) = error else { return error };
+        match self.read(async |session: &SqlSession<'_>| migrations::stored_layout(session).await) {
+            Ok(layout) if layout.newest > migrations::NEWEST => {
+                let reason = || {
+                    format!(
+                        "a newer version has written to the log of {job} what this one cannot read, so this \
+                             node takes no jobs"
+                    )
+                };
+                StoreError::Outdated(self.shared.outdated.get_or_init(reason).clone())
+            }
+            _ => error,
+        }
+    }
+}
 
 impl Store for PostgresStore {
     fn submit(&self, jobs: Vec<NewJob>) -> Ticket<Vec<Job>, SubmitError> {
@@ -212,7 +233,8 @@ impl Store for PostgresStore {
     }
 
     fn events(&self, job: JobId, after: u64, max: usize) -> Result<EventPage, StoreError> {
-        self.read(async |session: &SqlSession<'_>| read::events(session, job, after, max).await)
+        let page = self.read(async |session: &SqlSession<'_>| read::events(session, job, after, max).await);
+        page.map_err(|error| self.unreadable_log(job, error))
     }
 
     fn step_text(&self, job: JobId, first_seq: u64, up_to: u64) -> Result<String, StoreError> {
@@ -220,7 +242,8 @@ impl Store for PostgresStore {
     }
 
     fn log(&self, job: JobId) -> Result<Vec<Record>, StoreError> {
-        self.read(async |session: &SqlSession<'_>| read::log(session, job).await)
+        let log = self.read(async |session: &SqlSession<'_>| read::log(session, job).await);
+        log.map_err(|error| self.unreadable_log(job, error))
     }
 
     fn history(&self, job: &Job, max: usize) -> Result<History, StoreError> {
