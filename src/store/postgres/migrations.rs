@@ -96,7 +96,7 @@ pub(crate) async fn migrate(client: &mut Client) -> Result<(), StoreError> {
 
 async fn try_migrate(client: &mut Client) -> Result<(), StoreError> {
     // No statement is prepared: a pooler in transaction mode may be between.
-    let session = SqlSession::begin(client, false, 0).await;
+    let session = SqlSession::begin(client, false, 0).await.map_err(|error| failed(&error))?;
     match make_steps(&session).await {
         Ok(()) => session.commit().await.map_err(|error| failed(&error)),
         Err(error) => {

@@ -126,7 +126,11 @@ impl Connections {
     }
 
     /// A transaction on this connection: see [`SqlSession::begin`].
-    pub(crate) async fn begin<'c>(&self, client: &'c Client, lock_timeout_ms: u64) -> SqlSession<'c> {
+    pub(crate) async fn begin<'c>(
+        &self,
+        client: &'c Client,
+        lock_timeout_ms: u64,
+    ) -> Result<SqlSession<'c>, tokio_postgres::Error> {
         SqlSession::begin(client, self.is_prepared, lock_timeout_ms).await
     }
 

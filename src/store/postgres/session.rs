@@ -113,17 +113,27 @@ impl<'t> SqlSession<'t> {
         Self { client, is_transaction: false, is_prepared, state: Mutex::default() }
     }
 
-    /// Statements of one transaction, which begins with the first of them. Inside it, a statement waits for
-    /// the locks of others up to `lock_timeout_ms`; 0: as long as it takes.
-    pub(crate) async fn begin(client: &'t Client, is_prepared: bool, lock_timeout_ms: u64) -> Self {
+    /// Statements of one transaction, which has begun. Inside it, a statement waits for the locks of others up
+    /// to `lock_timeout_ms`; 0: as long as it takes.
+    ///
+    /// This waits for the reply: a beginning fails if the database ends it (`statement_timeout`, an operator
+    /// who cancels it), and statements that were sent behind it would run outside of a transaction, and stay.
+    pub(crate) async fn begin(
+        client: &'t Client,
+        is_prepared: bool,
+        lock_timeout_ms: u64,
+    ) -> Result<Self, tokio_postgres::Error> {
         let session = Self { client, is_transaction: true, is_prepared, state: Mutex::default() };
         session.state().is_open = true;
         let begin = match lock_timeout_ms {
             0 => "BEGIN".to_owned(),
             _ => format!("BEGIN; SET LOCAL lock_timeout = {lock_timeout_ms}"),
         };
-        session.queue(Box::pin(async move { client.batch_execute(&begin).await })).await;
-        session
+        if let Err(error) = client.batch_execute(&begin).await {
+            session.rollback().await;
+            return Err(error);
+        }
+        Ok(session)
     }
 
     /// Commits the transaction.

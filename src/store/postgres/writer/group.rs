@@ -3,7 +3,7 @@
 use crate::domain::id::JobId;
 use crate::ports::{Lease, Measurement, StoreError};
 use crate::store::postgres::pool::Connections;
-use crate::store::postgres::session::SqlFault;
+use crate::store::postgres::session::{SqlFault, failed};
 use crate::store::postgres::shared::PostgresShared;
 use crate::store::postgres::writer::act::{Act, CommitOutcome};
 use crate::store::postgres::writer::commit_marks::CommitMark;
@@ -42,7 +42,9 @@ pub(crate) async fn run_group(
     let mark = shared.commit_marks.next().map_err(|error| failure(error, None))?;
     let client = connections.pool.get().await.map_err(unreachable)?;
     let lock_timeout_ms = if writes.len() > 1 { GROUP_LOCK_TIMEOUT_MS } else { 0 };
-    let mut act = Act::new(connections.begin(&client, lock_timeout_ms).await, shared);
+    let begun = connections.begin(&client, lock_timeout_ms).await;
+    let session = begun.map_err(|error| failure(failed(&error), Some(SqlFault::of(&error))))?;
+    let mut act = Act::new(session, shared);
     let written = async {
         let leases = apply(&mut act, writes, claims).await?;
         act.finish(leases, &mark).await
