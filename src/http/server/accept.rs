@@ -7,8 +7,8 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 
-/// A peer that acknowledges nothing for this long is dead, milliseconds.
-const USER_TIMEOUT_MS: u32 = 30_000;
+/// A peer that acknowledges nothing for this long is dead.
+const DEAD_AFTER: Duration = Duration::from_secs(30);
 /// TCP keep-alive: finds dead readers of silent streams.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 /// Pause when the kernel has no descriptor or memory left.
@@ -19,10 +19,20 @@ pub(crate) enum IncomingConnection {
     Unix(UnixStream),
 }
 
-/// The next connection. Errors of a single connection are skipped; when the kernel's tables are full, it
-/// makes room and waits.
-pub(crate) async fn accept(listener: &HttpListener, reserve: &mut KernelReserve) -> IncomingConnection {
-    accept_from(|| accept_once(listener), reserve).await
+/// The next connection, whose client may read nothing for `stall_limit`. Errors of a single connection are
+/// skipped; when the kernel's tables are full, it makes room and waits.
+pub(crate) async fn accept(
+    listener: &HttpListener,
+    reserve: &mut KernelReserve,
+    stall_limit: Duration,
+) -> IncomingConnection {
+    let incoming = accept_from(|| accept_once(listener), reserve).await;
+    if let IncomingConnection::Tcp(tcp) = &incoming
+        && let Err(error) = tune(tcp, stall_limit)
+    {
+        tracing::debug!(%error, "socket options were refused");
+    }
+    incoming
 }
 
 async fn accept_once(listener: &HttpListener) -> io::Result<IncomingConnection> {
@@ -39,9 +49,6 @@ async fn accept_from<F: Future<Output = io::Result<IncomingConnection>>>(
     loop {
         match accept_once().await {
             Ok(incoming) => {
-                if let Err(error) = tune(&incoming) {
-                    tracing::debug!(%error, "socket options were refused");
-                }
                 reserve.refill();
                 return incoming;
             }
@@ -60,12 +67,13 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-fn tune(incoming: &IncomingConnection) -> io::Result<()> {
+fn tune(tcp: &TcpStream, stall_limit: Duration) -> io::Result<()> {
     use rustix::net::sockopt;
-    let IncomingConnection::Tcp(tcp) = incoming else { return Ok(()) };
     tcp.set_nodelay(true)?;
     let socket = tcp.as_fd();
-    sockopt::set_tcp_user_timeout(socket, USER_TIMEOUT_MS)?;
+    // The kernel takes a client that reads nothing for a dead one (Linux 5.11, tcp_probe_timer).
+    let user_timeout = DEAD_AFTER.max(stall_limit).as_millis();
+    sockopt::set_tcp_user_timeout(socket, u32::try_from(user_timeout).unwrap_or(u32::MAX))?;
     sockopt::set_tcp_keepidle(socket, KEEPALIVE)?;
     sockopt::set_socket_keepalive(socket, true)?;
     Ok(())
@@ -93,5 +101,15 @@ mod tests {
         };
         assert!(matches!(accept_from(next, &mut reserve).await, IncomingConnection::Unix(_)));
         relief.wait_for(1).await;
+    }
+
+    #[tokio::test]
+    async fn the_kernel_waits_for_a_client_that_reads_nothing_as_long_as_the_server() {
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.expect("a listener");
+        let client = TcpStream::connect(listener.local_addr().expect("an address")).await.expect("a client");
+        for (stall_limit_s, expected_ms) in [(1, 30_000), (3_600, 3_600_000)] {
+            tune(&client, Duration::from_secs(stall_limit_s)).expect("the options");
+            assert_eq!(rustix::net::sockopt::tcp_user_timeout(&client), Ok(expected_ms));
+        }
     }
 }

@@ -23,6 +23,7 @@ use kernel_reserve::KernelReserve;
 use listener::HttpListener;
 use shutdown::{Shutdown, ShutdownStage};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Serves until the shutdown. At [`ShutdownStage::Draining`] the listener closes and idle connections end,
@@ -30,6 +31,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// [`ShutdownStage::Aborting`] the rest is cut off. Returns when no connection is left.
 pub async fn serve(listener: HttpListener, app: Arc<AppDependencies>, mut shutdown: Shutdown) {
     let guard = HostOriginGuard::new(listener.bound(), &app.allowed_hosts, &app.allowed_origins);
+    let stall_limit = Duration::from_secs(app.limits.write_stall_s);
     let places = app.limits.connections.clamp(1, Semaphore::MAX_PERMITS);
     let free = Arc::new(Semaphore::new(places));
     let mut reserve = KernelReserve::new(Arc::clone(&app.kernel_tables));
@@ -39,7 +41,7 @@ pub async fn serve(listener: HttpListener, app: Arc<AppDependencies>, mut shutdo
         // The permit comes first: without one, new connections wait in the kernel's backlog.
         let next = async {
             let place = Arc::clone(&free).acquire_owned().await.ok();
-            (accept(&listener, &mut reserve).await, place)
+            (accept(&listener, &mut reserve, stall_limit).await, place)
         };
         let (incoming, place) = tokio::select! {
             next = next => next,
