@@ -22,7 +22,8 @@ fn install(root: &Path, arguments: &[&str]) -> Output {
 
 fn script(root: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(repository().join("scripts/install"));
-    command.arg("--root").arg(root).args(arguments);
+    // The installed program would take it for a key of its configuration.
+    command.env_remove("NANOCLAW_TEST_STORE").arg("--root").arg(root).args(arguments);
     command
 }
 
