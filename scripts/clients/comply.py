@@ -9,16 +9,16 @@ FORMATS = {"open-responses": "gpt-5", "openai-chat": "gpt-5", "anthropic": "clau
 
 
 def suite(url, name, model):
-    """The ids of the tests that passed, and the failures."""
+    """How many tests there are, and those that failed."""
     program = os.path.join(os.path.dirname(sys.executable), "llm-comply")
     command = [program, "-u", url, "-k", "unused", "-m", model, "--format", name, "--ignore", IGNORED, "--json"]
     results = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)["results"]
     failed = {test["id"]: test.get("errors", test["status"]) for test in results if test["status"] != "passed"}
-    return [test["id"] for test in results if test["id"] not in failed], failed
+    return len(results), failed
 
 
 def run(url):
     for name, model in FORMATS.items():
-        passed, failed = suite(url, name, model)
+        count, failed = suite(url, name, model)
         assert not failed, f"{name}: {json.dumps(failed, indent=1)}"
-        yield f"all {len(passed)} of {name}"
+        yield f"all {count} of {name}"
