@@ -13,6 +13,11 @@ fn start_in_vain(cluster: &Cluster) -> Ran {
     serve.arg(config).arg("--data-dir").arg(data).output().expect("it runs").into()
 }
 
+/// The newest step that was made.
+fn newest_step(cluster: &Cluster) -> i32 {
+    cluster.schema.sql("SELECT max(step) FROM migrations").parse().expect("a number")
+}
+
 /// Feigns steps of a newer version.
 fn add_step(cluster: &Cluster, step: i32, oldest_usable: i32) {
     let values = format!("({step}, '9.9.9', {oldest_usable})");
@@ -22,7 +27,7 @@ fn add_step(cluster: &Cluster, step: i32, oldest_usable: i32) {
 #[test]
 fn a_layout_that_is_one_step_newer_is_used_and_one_that_leaves_this_version_behind_stops_it() {
     let Some(mut cluster) = Cluster::start(1, "") else { return };
-    let newest: i32 = cluster.schema.sql("SELECT max(step) FROM migrations").parse().expect("a number");
+    let newest = newest_step(&cluster);
     add_step(&cluster, newest + 1, newest);
     cluster.nodes.push(Server::start_with(&cluster.config));
     let (one, two) = cluster.pair();
@@ -66,7 +71,7 @@ fn a_new_version_does_not_start_beside_a_node_that_its_layout_leaves_behind() {
 #[test]
 fn a_job_whose_log_a_newer_version_has_written_waits_for_a_node_that_can_read_it() {
     let Some(mut cluster) = Cluster::start(1, "") else { return };
-    let newest: i32 = cluster.schema.sql("SELECT max(step) FROM migrations").parse().expect("a number");
+    let newest = newest_step(&cluster);
     add_step(&cluster, newest + 1, newest);
     let old = &cluster.nodes[0];
     let gate = old.submit(&json!({"input": "stream: 600 words, 100 ms"}));
@@ -76,9 +81,8 @@ fn a_job_whose_log_a_newer_version_has_written_waits_for_a_node_that_can_read_it
         .schema
         .sql(&format!("INSERT INTO records (job, seq, sub, body) VALUES ('{id}', 0, 9999, {mark})"));
     old.post(&format!("/v1/jobs/{gate}/cancel"), &json!({}));
-    let readiness = || old.get("/readyz");
     wait_until("it says what it needs", || {
-        let reply = readiness();
+        let reply = old.get("/readyz");
         reply.status == 503 && reply.body.contains("a newer version has written")
     });
     wait_until("it gives the job back", || old.get(&format!("/v1/jobs/{id}")).json()["status"] == "queued");

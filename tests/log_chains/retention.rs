@@ -71,7 +71,6 @@ fn a_log_is_provable_after_retention_has_joined_and_cut_it() {
     }
 }
 
-/// The run as an export of this store has it.
 #[test]
 fn an_imported_log_that_was_folded_is_proven_but_for_the_signature_of_its_server() {
     let origin = Fixture::with_options(&retention(HOUR, None), &Limits::default());

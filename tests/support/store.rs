@@ -112,13 +112,13 @@ pub(crate) fn done(job: JobId, text: &str) -> JobOutcome {
     JobOutcome { event, output_text: text.to_owned(), messages, summary: None }
 }
 
-/// An ended job with its log.
+/// The run as an export of this store has it.
 pub(crate) fn exported(store: &dyn NodeStore, n: u128) -> (EndedRun, Vec<LogRecord>) {
     let run = store.ended_run(ANN, id(n)).unwrap().unwrap();
     (run, store.log_records(id(n), RecordPlace::BEFORE_FIRST, usize::MAX).unwrap())
 }
 
-/// The same for an import.
+/// The run as an import of that file has it.
 pub(crate) fn imported((run, records): (EndedRun, Vec<LogRecord>)) -> ImportedRun {
     let Ok(Record::Event(end)) = records.last().unwrap().parse() else { panic!("no end") };
     ImportedRun::new(run, records, end)

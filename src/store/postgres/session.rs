@@ -113,8 +113,8 @@ impl<'t> SqlSession<'t> {
         Self { client, is_transaction: false, is_prepared, state: Mutex::default() }
     }
 
-    /// Statements of one transaction, which has begun. Inside it, a statement waits for the locks of others up
-    /// to `lock_timeout_ms`; 0: as long as it takes.
+    /// Statements of one transaction, which has begun. Inside it, a statement waits for the locks of others
+    /// up to `lock_timeout_ms`; 0: as long as it takes.
     ///
     /// This waits for the reply: a beginning fails if the database ends it (`statement_timeout`, an operator
     /// who cancels it), and statements that were sent behind it would run outside of a transaction, and stay.

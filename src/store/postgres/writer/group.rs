@@ -43,7 +43,8 @@ pub(crate) async fn run_group(
     let client = connections.pool.get().await.map_err(unreachable)?;
     let lock_timeout_ms = if writes.len() > 1 { GROUP_LOCK_TIMEOUT_MS } else { 0 };
     let begun = connections.begin(&client, lock_timeout_ms).await;
-    let session = begun.map_err(|error| failure(failed(&error), Some(SqlFault::of(&error))))?;
+    let session =
+        begun.map_err(|error| GroupFailure { error: failed(&error), fault: SqlFault::of(&error) })?;
     let mut act = Act::new(session, shared);
     let written = async {
         let leases = apply(&mut act, writes, claims).await?;
