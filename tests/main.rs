@@ -63,6 +63,7 @@ mod openai_walls;
 mod original_nanoclaw;
 mod otlp;
 mod own_programs;
+mod plain_answers;
 mod power_loss;
 mod project_files;
 mod project_limits;

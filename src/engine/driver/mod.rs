@@ -242,6 +242,7 @@ impl<'a> Driver<'a> {
             max_tokens: self.lease.spec.max_tokens,
             model_failures: self.limits.model_failures,
             repeated_failures: self.limits.repeated_failures,
+            is_plain: self.lease.spec.is_plain,
             models: &self.models,
         }
     }

@@ -27,6 +27,9 @@ pub struct TurnLimits<'a> {
     pub model_failures: u32,
     /// Failures of the same tool call before the closing answer.
     pub repeated_failures: u32,
+    /// The first answer counts as it is, also an empty or a cut one: the client asked for one call of the
+    /// model.
+    pub is_plain: bool,
     /// The job's model, then its fallback models.
     pub models: &'a [String],
 }
@@ -193,22 +196,28 @@ impl TurnState {
                 NextStep::Append(self.stand_in_answer(closing.unwrap_or(reason), limits))
             }
             LastReply::Complete(reason) => NextStep::Finish(closing.unwrap_or(reason)),
+            LastReply::Empty(reason) if limits.is_plain => NextStep::Finish(reason),
             LastReply::Truncated
-                if spent.is_some()
+                if limits.is_plain
+                    || spent.is_some()
                     || self.continuations >= CONTINUATIONS
                     || self.has_reached_max_tokens(limits) =>
             {
                 NextStep::Finish(closing.unwrap_or(FinishReason::Length))
             }
-            LastReply::Empty if self.empties > EMPTY_RETRIES => self.end_with_empty_answer(closing, limits),
-            LastReply::None | LastReply::ToolCalls | LastReply::Truncated | LastReply::Empty => match spent {
-                Some((code, content)) => NextStep::Fail { code, content, is_retryable: false },
-                None => NextStep::CallModel {
-                    closing,
-                    continues: self.last_reply == LastReply::Truncated,
-                    failures: self.failures.needing_backoff(),
-                },
-            },
+            LastReply::Empty(_) if self.empties > EMPTY_RETRIES => {
+                self.end_with_empty_answer(closing, limits)
+            }
+            LastReply::None | LastReply::ToolCalls | LastReply::Truncated | LastReply::Empty(_) => {
+                match spent {
+                    Some((code, content)) => NextStep::Fail { code, content, is_retryable: false },
+                    None => NextStep::CallModel {
+                        closing,
+                        continues: self.last_reply == LastReply::Truncated,
+                        failures: self.failures.needing_backoff(),
+                    },
+                }
+            }
         }
     }
 

@@ -22,7 +22,8 @@ pub(super) enum LastReply {
     Complete(FinishReason),
     /// Text that was cut off at its token bound.
     Truncated,
-    Empty,
+    /// No text, with the reason for its end.
+    Empty(FinishReason),
 }
 
 /// A streamed step of a call that is not sealed yet.
@@ -345,23 +346,26 @@ impl TurnState {
         self.repairs.note_answer(steps, previous == LastReply::Truncated);
         self.open.clear();
         self.is_billed = false;
-        self.last_reply = match finish_reason {
+        let reason = match finish_reason {
+            FinishReason::ToolCalls => FinishReason::Stop,
+            reason => reason,
+        };
+        self.last_reply = match reason {
             _ if !tool_calls.is_empty() => LastReply::ToolCalls,
-            FinishReason::ContentFilter => LastReply::Complete(finish_reason),
+            FinishReason::ContentFilter => LastReply::Complete(reason),
             // A continuation that added nothing.
             _ if content.trim().is_empty() && previous == LastReply::Truncated => {
                 LastReply::Complete(FinishReason::Stop)
             }
-            _ if content.trim().is_empty() => LastReply::Empty,
+            _ if content.trim().is_empty() => LastReply::Empty(reason),
             FinishReason::Length => LastReply::Truncated,
-            FinishReason::ToolCalls => LastReply::Complete(FinishReason::Stop),
-            _ => LastReply::Complete(finish_reason),
+            reason => LastReply::Complete(reason),
         };
         self.count_reply(previous, usage);
         let continues = previous == LastReply::Truncated;
         if continues {
             self.answer.push_str(&content);
-        } else if self.last_reply != LastReply::Empty {
+        } else if !self.is_empty_reply() {
             self.answer.clone_from(&content);
         }
         if content.trim().is_empty() && tool_calls.is_empty() {
@@ -394,18 +398,22 @@ impl TurnState {
         self.answer_tokens = tokens.saturating_add(usage.completion_tokens);
         match self.last_reply {
             LastReply::ToolCalls => self.rounds = self.rounds.saturating_add(1),
-            LastReply::Empty => self.empties = self.empties.saturating_add(1),
+            LastReply::Empty(_) => self.empties = self.empties.saturating_add(1),
             LastReply::Truncated if previous == LastReply::Truncated => {
                 self.continuations = self.continuations.saturating_add(1);
             }
             LastReply::None | LastReply::Complete(_) | LastReply::Truncated => {}
         }
-        if self.last_reply != LastReply::Empty {
+        if !self.is_empty_reply() {
             self.empties = 0;
         }
         if self.last_reply != LastReply::Truncated {
             self.continuations = 0;
         }
+    }
+
+    fn is_empty_reply(&self) -> bool {
+        matches!(self.last_reply, LastReply::Empty(_))
     }
 
     fn open_step(&mut self, index: u32, kind: StepKind, name: &str) {

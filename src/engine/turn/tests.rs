@@ -15,6 +15,7 @@ const LIMITS: TurnLimits<'_> = TurnLimits {
     max_cost_micros: None,
     max_tokens: None,
     model_failures: 2,
+    is_plain: false,
     repeated_failures: 3,
     models: &[],
 };
@@ -387,6 +388,22 @@ fn the_next_run_does_not_bill_a_failed_call_again() {
         turn.apply(&record);
     }
     assert_eq!(next(&turn), NextStep::Discard { indices: vec![0], unbilled: None });
+}
+
+#[test]
+fn a_plain_call_ends_with_its_first_answer() {
+    for (text, reason) in
+        [("", FinishReason::Stop), ("", FinishReason::Length), ("cut", FinishReason::Length)]
+    {
+        let (mut log, mut turn) = (Vec::new(), TurnState::default());
+        let piece = turn.delta(StepKind::Text, text);
+        extend(&mut log, &mut turn, vec![piece]);
+        let sealed = turn.seal(Completion::new(Vec::new(), reason), true, Usage::new(10, 5), &is_client);
+        extend(&mut log, &mut turn, sealed);
+        let limits = TurnLimits { is_plain: true, ..LIMITS };
+        assert_eq!(turn.next(&limits, &RULES), NextStep::Finish(reason), "{text:?}");
+        assert!(matches!(next(&turn), NextStep::CallModel { .. }), "an agent goes on");
+    }
 }
 
 #[test]
