@@ -264,9 +264,9 @@ fn tools_of_the_provider_stand_for_tools_of_this_server() {
         "{reply}"
     );
     assert_eq!(upstream.requests()[0]["tool_choice"]["function"]["name"], "execute_python");
-    let limited = json!({"type": "web_search_20250305", "name": "web_search", "max_uses": 2});
+    let limited = json!({"type": "web_search_20250305", "name": "web_search", "allowed_domains": ["x.test"]});
     let refused = server.post(MESSAGES, &with(user("go"), &json!({"tools": [limited]})));
-    assert_error(&refused, 400, "invalid_request_error", "tools[0].max_uses");
+    assert_error(&refused, 400, "invalid_request_error", "tools[0].allowed_domains");
 }
 
 #[test]
@@ -313,6 +313,8 @@ fn an_answer_that_breaks_off_ends_its_stream_with_an_error_event() {
     let upstream = Upstream::start(|_, number| match number {
         0 => Answer::stream(vec![
             Act::Data(content("one")),
+            // An error right behind it could be seen before the text is sent, and be the whole answer.
+            Act::Pause(Duration::from_millis(500)),
             Act::Data(json!({"error": {"message": "gone", "code": 400}})),
         ]),
         _ => Answer::error(400, "no such thing"),

@@ -128,7 +128,7 @@ fn what_a_provider_does_not_have_is_a_404_with_the_reason() {
     assert_error(&ask("scripted", "bad"), 400, "invalid_request", "the input is bad");
     assert_error(&ask("scripted", "down"), 502, "provider_error", "broken");
     let busy = ask("scripted", "busy");
-    assert_error(&busy, 429, "rate_limited", "slow down");
+    assert_error(&busy, 429, "rate_limit_exceeded", "slow down");
     assert_eq!(busy.header("retry-after"), Some("7"));
     assert_error(
         &server.post(EMBEDDINGS, &json!({"input": "x"})),

@@ -74,6 +74,7 @@ mod recorded_calls;
 mod release;
 mod responses_custom_tools;
 mod responses_loaded_tools;
+mod responses_options;
 mod responses_web_socket;
 mod runs;
 mod sandbox;

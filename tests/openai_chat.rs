@@ -233,7 +233,7 @@ fn failures_before_the_first_token_have_a_status_and_later_ones_end_the_stream()
             ("forbidden", 502, "provider_error", "server_error"),
             ("path", 502, "provider_error", "server_error"),
             ("down", 502, "provider_error", "server_error"),
-            ("busy", 429, "rate_limited", "rate_limit_error"),
+            ("busy", 429, "rate_limit_exceeded", "rate_limit_error"),
         ] {
             let reply = ask(text);
             assert_error(&reply, status, code, &Value::Null);
@@ -245,6 +245,7 @@ fn failures_before_the_first_token_have_a_status_and_later_ones_end_the_stream()
             }
             let job = reply.header("x-job-id").expect("errors name the job, too");
             let job = server.get(&format!("/v1/jobs/{job}")).json();
+            let code = if status == 429 { "rate_limited" } else { code };
             assert_eq!(job["error"], json!({"code": code, "message": error["message"]}), "{job}");
         }
         let message = ask("refused").json()["error"]["message"].clone();

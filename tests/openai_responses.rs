@@ -301,7 +301,7 @@ fn a_refusal_of_the_provider_is_a_400_or_a_failed_response() {
     let server = Server::start_against(&upstream, "limits: {model_failures: 1}\n");
     for (input, status, code, streamed_code) in [
         ("go", 400, "invalid_request", "invalid_prompt"),
-        ("too often", 429, "rate_limited", "rate_limit_exceeded"),
+        ("too often", 429, "rate_limit_exceeded", "rate_limit_exceeded"),
     ] {
         let refused = server.post(RESPONSES, &ask(&json!({"input": input})));
         let error = &refused.json()["error"];

@@ -325,7 +325,7 @@ fn p8_every_message_counts_as_a_request() {
         seen.push(events.last().expect("events").clone());
     }
     assert_eq!(seen[1]["type"], "response.completed");
-    assert_eq!((&seen[2]["status"], &seen[2]["error"]["code"]), (&json!(429), &json!("rate_limited")));
+    assert_eq!((&seen[2]["status"], &seen[2]["error"]["code"]), (&json!(429), &json!("rate_limit_exceeded")));
     assert!(seen[2]["error"]["headers"]["retry-after"].is_string(), "{}", seen[2]);
 }
 

@@ -107,6 +107,7 @@ fn inherited(parent: JobSpec, message: String) -> JobSpec {
         functions: Vec::new(),
         settings: ModelSettings::default(),
         is_plain: false,
+        max_tool_calls: None,
         response: None,
         is_stored_completion: false,
         handed_approvals: None,

@@ -38,6 +38,13 @@ pub fn expired(timeout_ms: u64) -> String {
     )
 }
 
+/// Message to the model for a call beyond the `max_tool_calls` of its job.
+pub fn beyond_limit(most: u32) -> String {
+    format!(
+        "this job may call tools {most} times (max_tool_calls), and this call was not made; answer with what you have"
+    )
+}
+
 /// Result of a denied call, for the model.
 pub fn denied_result(reason: &str) -> String {
     let error = serde_json::Value::String(format!("denied: {reason}"));

@@ -202,6 +202,9 @@ pub struct JobSpec {
     /// Whether the model gets the messages alone, without the preamble.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_plain: bool,
+    /// The most calls of this server's tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tool_calls: Option<u32>,
     /// The request to `/v1/responses` that it came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<ResponseRequest>,
@@ -274,6 +277,7 @@ impl JobSpec {
             functions: Vec::new(),
             settings: ModelSettings::default(),
             is_plain: false,
+            max_tool_calls: None,
             response: None,
             is_stored_completion: false,
             handed_approvals: None,

@@ -148,17 +148,22 @@ fn an_image_of_a_response_is_shown_again_and_sent_again() {
     }
 }
 
-#[test]
-fn an_image_is_taken_from_an_uploaded_file_and_outlives_it() {
-    let upstream = Upstream::start(|_, _| Answer::text("a cat"));
-    let server = Server::start_with(&config(&upstream));
+/// The id of the image, uploaded as a file.
+fn uploaded(server: &Server) -> Value {
     let text = String::from_utf8(GIF.to_vec()).expect("UTF-8");
     let form = format!(
         "--c\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nvision\r\n--c\r\n\
          Content-Disposition: form-data; name=\"file\"; filename=\"a.gif\"\r\n\r\n{text}\r\n--c--\r\n"
     );
     let kind = ("content-type", "multipart/form-data; boundary=c");
-    let file = ok(&server.request(("POST", "/v1/files"), &[kind], &form))["id"].clone();
+    ok(&server.request(("POST", "/v1/files"), &[kind], &form))["id"].clone()
+}
+
+#[test]
+fn an_image_is_taken_from_an_uploaded_file_and_outlives_it() {
+    let upstream = Upstream::start(|_, _| Answer::text("a cat"));
+    let server = Server::start_with(&config(&upstream));
+    let file = uploaded(&server);
     let first = ok(&server.post(RESPONSES, &response(&json!({"type": "input_image", "file_id": file}))));
     assert_eq!(stored(&server), [GIF], "stored once");
     let path = format!("/v1/files/{}", file.as_str().expect("an id"));
@@ -261,8 +266,14 @@ fn an_image_of_an_anthropic_message_reaches_the_provider() {
         server.post("/v1/messages", &json!({"model": "eyes", "max_tokens": 9, "messages": messages}))
     };
     let data = STANDARD.encode(GIF);
-    ok(&ask(json!({"type": "base64", "media_type": "image/gif", "data": data})));
-    assert_eq!(upstream.requests()[0]["messages"][0]["content"], seen());
+    let file = uploaded(&server);
+    for source in [
+        json!({"type": "base64", "media_type": "image/gif", "data": data}),
+        json!({"type": "file", "file_id": file}),
+    ] {
+        ok(&ask(source));
+        assert_eq!(upstream.requests().last().expect("requests")["messages"][0]["content"], seen());
+    }
     for source in [
         json!({"type": "url", "url": "https://x.test/a.gif"}),
         json!({"type": "file", "file_id": "f"}),

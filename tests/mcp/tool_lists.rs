@@ -97,3 +97,34 @@ fn a_label_is_listed_once_in_a_chain() {
     let none = respond(&server, &json!({"tools": mcp(), "tool_choice": "none"}));
     assert_eq!(types(&none), ["message"]);
 }
+
+#[test]
+fn tool_choice_may_name_an_mcp_server_or_one_of_its_tools() {
+    let upstream = Upstream::start(|_, _| Answer::text("hello"));
+    let server = Server::start_with(&config(&upstream));
+    wait_for_tools(&server);
+    let function = json!({"type": "function", "name": "own", "parameters": {"type": "object"}});
+    let tools = json!([function, mcp()[0]]);
+    let choice = json!({"type": "mcp", "server_label": "fake"});
+    respond(&server, &json!({"tools": tools, "tool_choice": choice}));
+    let named = json!({"type": "mcp", "server_label": "fake", "name": "echo"});
+    respond(&server, &json!({"tools": tools, "tool_choice": named}));
+    let sent = upstream.requests();
+    let offered = sent[0]["tools"].as_array().expect("tools");
+    let is_of_server =
+        |tool: &Value| tool["function"]["name"].as_str().expect("a name").starts_with("mcp_fake_");
+    assert!(offered.iter().all(is_of_server), "{offered:?}");
+    assert_eq!(sent[0]["tool_choice"], "required");
+    assert_eq!(sent[1]["tool_choice"]["function"]["name"], "mcp_fake_echo");
+    for (label, name) in [("gone", json!(null)), ("fake", json!("gone"))] {
+        let choice = json!({"type": "mcp", "server_label": label, "name": name});
+        let body = json!({"model": "scripted", "input": "go", "tools": tools, "tool_choice": choice});
+        let reply = server.post("/v1/responses", &body);
+        assert_eq!(
+            (reply.status, &reply.json()["error"]["param"]),
+            (400, &json!("tool_choice")),
+            "{}",
+            reply.body
+        );
+    }
+}

@@ -237,6 +237,7 @@ impl<'a> Driver<'a> {
     fn turn_limits(&self) -> TurnLimits<'_> {
         TurnLimits {
             max_steps: self.lease.spec.max_steps,
+            max_tool_calls: self.lease.spec.max_tool_calls,
             max_total_tokens: self.lease.spec.max_total_tokens,
             max_cost_micros: self.lease.spec.conditions.max_cost_micros,
             max_tokens: self.lease.spec.max_tokens,

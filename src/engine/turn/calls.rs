@@ -47,13 +47,15 @@ pub(super) struct CallBatch {
     states: Vec<CallState>,
     /// The answer is complete; the next call opens a new batch.
     sealed: bool,
+    /// Calls of the server's tools in earlier batches, without denied ones.
+    earlier: usize,
 }
 
 impl CallBatch {
     /// Adds a call of the current answer.
     pub(super) fn add(&mut self, call: ToolCall, is_client: bool) {
         if std::mem::take(&mut self.sealed) {
-            self.states.clear();
+            self.clear();
         }
         let (decision, outcome) = (None, None);
         self.states.push(CallState { call, is_client, decision, started: false, outcome, published: false });
@@ -62,9 +64,27 @@ impl CallBatch {
     /// Completes the answer and returns its calls.
     pub(super) fn seal(&mut self) -> Vec<ToolCall> {
         if std::mem::replace(&mut self.sealed, true) {
-            self.states.clear();
+            self.clear();
         }
         self.states.iter().map(|state| state.call.clone()).collect()
+    }
+
+    fn clear(&mut self) {
+        self.earlier = self.earlier.saturating_add(self.not_denied().count());
+        self.states.clear();
+    }
+
+    /// The calls of the server's tools beyond the first `most` of the job that have neither started nor an
+    /// outcome. Denied calls do not count.
+    pub(super) fn beyond(&self, most: u32) -> Vec<ToolCall> {
+        let left = usize::try_from(most).unwrap_or(usize::MAX).saturating_sub(self.earlier);
+        let excess = self.not_denied().skip(left);
+        let waiting = excess.filter(|s| !s.started && !s.published && s.outcome.is_none());
+        waiting.map(|s| s.call.clone()).collect()
+    }
+
+    fn not_denied(&self) -> impl Iterator<Item = &CallState> {
+        self.server_calls().filter(|s| !matches!(s.decision, Some(CallApproval::Denied(_))))
     }
 
     /// Records a decision about these calls; the last one counts.

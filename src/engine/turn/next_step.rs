@@ -2,7 +2,7 @@
 
 use super::failures::Recovery;
 use super::state::{LastReply, TurnState};
-use crate::domain::approval::AUTO_DENIED;
+use crate::domain::approval::{AUTO_DENIED, beyond_limit};
 use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record};
 use crate::domain::job::ApprovalMode;
 use crate::domain::tool::ToolCall;
@@ -17,6 +17,8 @@ const EMPTY_RETRIES: u32 = 2;
 pub struct TurnLimits<'a> {
     /// Rounds of tool calls before the closing answer.
     pub max_steps: u32,
+    /// Calls of the server's tools; later ones are denied.
+    pub max_tool_calls: Option<u32>,
     /// Tokens over all calls to the model.
     pub max_total_tokens: Option<u64>,
     /// Cost of all calls to the model, millionths.
@@ -93,9 +95,9 @@ pub enum NextStep {
 }
 
 /// The denial of calls for which no approval is requested.
-fn auto_denied(calls: &[ToolCall]) -> Record {
+fn deny(calls: &[ToolCall], reason: String) -> Record {
     let id_refs = calls.iter().map(|call| call.id_ref.clone()).collect();
-    EngineMark::Denied { id_refs, reason: AUTO_DENIED.to_owned() }.into()
+    EngineMark::Denied { id_refs, reason }.into()
 }
 
 impl TurnState {
@@ -108,7 +110,7 @@ impl TurnState {
         if let Some(step) = self.next_discard().or_else(|| self.next_failure(limits)) {
             return step;
         }
-        if let Some(step) = self.next_in_batch(rules) {
+        if let Some(step) = self.next_in_batch(limits, rules) {
             return step;
         }
         self.next_repair(limits, rules).unwrap_or_else(|| self.next_call(limits))
@@ -137,7 +139,7 @@ impl TurnState {
 
     /// The step that the batch of tool calls still needs: marks for interrupted and denied calls, results,
     /// approval, or runs.
-    fn next_in_batch(&self, rules: &TurnRules<'_>) -> Option<NextStep> {
+    fn next_in_batch(&self, limits: &TurnLimits<'_>, rules: &TurnRules<'_>) -> Option<NextStep> {
         let interrupted = self.calls.interrupted();
         if !interrupted.is_empty() {
             return Some(NextStep::Append(interrupted));
@@ -150,13 +152,19 @@ impl TurnState {
         if !publishable.is_empty() {
             return Some(NextStep::Append(publishable));
         }
+        if let Some(most) = limits.max_tool_calls
+            && let excess = self.calls.beyond(most)
+            && !excess.is_empty()
+        {
+            return Some(NextStep::Append(vec![deny(&excess, beyond_limit(most))]));
+        }
         let undecided = self
             .calls
             .undecided(&|name| !self.always_approved.contains(name) && (rules.needs_approval)(name));
         if !undecided.is_empty() {
             return Some(match rules.approval {
                 ApprovalMode::Wait => NextStep::RequestApproval(undecided),
-                ApprovalMode::AutoDeny => NextStep::Append(vec![auto_denied(&undecided)]),
+                ApprovalMode::AutoDeny => NextStep::Append(vec![deny(&undecided, AUTO_DENIED.to_owned())]),
             });
         }
         let unsettled = self.calls.unsettled();

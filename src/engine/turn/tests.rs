@@ -11,6 +11,7 @@ use proptest::prelude::*;
 
 const LIMITS: TurnLimits<'_> = TurnLimits {
     max_steps: 3,
+    max_tool_calls: None,
     max_total_tokens: None,
     max_cost_micros: None,
     max_tokens: None,
@@ -404,6 +405,35 @@ fn a_plain_call_ends_with_its_first_answer() {
         assert_eq!(turn.next(&limits, &RULES), NextStep::Finish(reason), "{text:?}");
         assert!(matches!(next(&turn), NextStep::CallModel { .. }), "an agent goes on");
     }
+}
+
+#[test]
+fn calls_beyond_max_tool_calls_are_denied_one_by_one() {
+    let limits = TurnLimits { max_tool_calls: Some(3), ..LIMITS };
+    let (mut log, mut turn) = after_batch(vec![call("a", "pure"), call("x", "theirs"), call("b", "pure")]);
+    assert!(matches!(turn.next(&limits, &RULES), NextStep::RunTools(calls) if calls.len() == 2));
+    for id in ["a", "b"] {
+        let settled = turn.settle(id, "1", false);
+        extend(&mut log, &mut turn, settled);
+    }
+    let sealed = turn.seal(
+        completion(vec![call("c", "pure"), call("d", "pure")]),
+        true,
+        Usage::new(10, 5),
+        &is_client,
+    );
+    extend(&mut log, &mut turn, sealed);
+    let NextStep::Append(records) = TurnState::fold(&log).next(&limits, &RULES) else {
+        panic!("a call is denied")
+    };
+    assert!(
+        matches!(&records[..], [Record::Mark(EngineMark::Denied { id_refs, .. })] if id_refs == &["d"]),
+        "{records:?}"
+    );
+    extend(&mut log, &mut turn, records);
+    let NextStep::Append(skipped) = turn.next(&limits, &RULES) else { panic!("it gets its result") };
+    extend(&mut log, &mut turn, skipped);
+    assert_eq!(turn.next(&limits, &RULES), NextStep::RunTools(vec![call("c", "pure")]));
 }
 
 #[test]

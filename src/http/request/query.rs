@@ -1,4 +1,5 @@
-//! Query strings. Unknown and repeated names are errors, so that a typo like `?wiat=5` is not ignored.
+//! Query strings. Unknown names are errors, so that a typo like `?wiat=5` is not ignored, as are repeated
+//! ones that are no lists.
 
 use super::percent::decode;
 use super::quoted::quoted;
@@ -14,7 +15,8 @@ pub(crate) const ANY_QUERY: &[&str] = &["*"];
 pub(crate) struct QueryString(Vec<(&'static str, String)>);
 
 impl QueryString {
-    /// Parses `raw`, which may use each of the `known` names once. [`ANY_QUERY`] ignores it.
+    /// Parses `raw`, which may use each of the `known` names once. A name that is also known with `[]` is a
+    /// list, of which only the first value is kept. [`ANY_QUERY`] ignores the query.
     pub(crate) fn parse(raw: Option<&str>, known: &[&'static str]) -> Result<Self, ApiError> {
         if known == ANY_QUERY {
             return Ok(Self::default());
@@ -30,6 +32,9 @@ impl QueryString {
                 return Err(unknown(&name, known));
             };
             if pairs.iter().any(|(seen, _)| *seen == name) {
+                if is_list(name, known) {
+                    continue;
+                }
                 return Err(ApiError::value(name, format!("the query parameter '{name}' is given twice")));
             }
             pairs.push((name, value));
@@ -72,6 +77,11 @@ impl QueryString {
     }
 }
 
+/// Whether clients may repeat the name: openai-python sends `include[]=a&include[]=b`.
+fn is_list(name: &str, known: &[&str]) -> bool {
+    name.ends_with("[]") || known.iter().any(|other| other.strip_suffix("[]") == Some(name))
+}
+
 fn unknown(name: &str, known: &[&'static str]) -> ApiError {
     let meant = hint(name, known.iter().copied());
     let list = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
@@ -102,6 +112,15 @@ mod tests {
         for bad in ["wait=1&wait=1", "wiat=1", "wait=%f", "=1", "%77ait=1&wait=2"] {
             assert!(QueryString::parse(Some(bad), KNOWN).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_list_may_be_repeated() {
+        let known = &["include", "include[]", "limit"];
+        for good in ["include[]=a&include[]=b", "include%5B%5D=a&include%5B%5D=b", "include=a&include=b"] {
+            assert!(QueryString::parse(Some(good), known).is_ok(), "{good}");
+        }
+        assert!(QueryString::parse(Some("include[]=a&limit=1&limit=2"), known).is_err());
     }
 
     #[test]

@@ -11,12 +11,25 @@ use serde::Serialize;
 pub(crate) enum ErrorFormat<'r> {
     /// `{"error":{"message","type","param","code"}}`.
     Plain,
+    /// The same with `OpenAI`'s codes, for its routes.
+    OpenAi,
     /// `{"code":<status>,"message":…}`, for `/api`.
     Coded,
     /// `{"type":"error","error":{"type","message","details":{"error_code","param"}},"request_id"}`, for
     /// `/v1/messages`, and for `/v1/models` of Anthropic's clients.
     Anthropic(&'r RequestId),
 }
+
+/// Routes that `OpenAI` has and this server's own API has not.
+const OPENAI_ROUTES: [&str; 7] = [
+    "/v1/chat/completions",
+    "/v1/completions",
+    "/v1/conversations",
+    "/v1/embeddings",
+    "/v1/files",
+    "/v1/models",
+    "/v1/responses",
+];
 
 /// The header that every client of Anthropic's API sends.
 const ANTHROPIC_VERSION: &str = "anthropic-version";
@@ -36,6 +49,7 @@ impl<'r> ErrorFormat<'r> {
             _ if is_at("/api") => Self::Coded,
             _ if is_at("/v1/messages") => Self::Anthropic(id),
             _ if is_at("/v1/models") && expects_anthropic(headers) => Self::Anthropic(id),
+            _ if OPENAI_ROUTES.into_iter().any(is_at) => Self::OpenAi,
             _ => Self::Plain,
         }
     }
@@ -71,6 +85,22 @@ impl<'a> ErrorResponse<'a> {
         Self {
             error: ErrorDetail { message: error.message(), kind: kind(status), param: error.param(), code },
         }
+    }
+
+    /// The same with `OpenAI`'s code.
+    pub(crate) fn of_openai(error: &'a ApiError) -> Self {
+        let mut response = Self::of(error);
+        response.error.code = openai_code(response.error.code);
+        response
+    }
+}
+
+/// `OpenAI`'s name for a code of this server.
+pub(crate) fn openai_code(code: &str) -> &str {
+    match code {
+        "rate_limited" => "rate_limit_exceeded",
+        "unauthorized" => "invalid_api_key",
+        other => other,
     }
 }
 
@@ -135,6 +165,7 @@ impl ApiError {
         let message = self.message();
         let mut response = match dialect {
             ErrorFormat::Plain => json(status, &ErrorResponse::of(&self)),
+            ErrorFormat::OpenAi => json(status, &ErrorResponse::of_openai(&self)),
             ErrorFormat::Anthropic(id) => json(status, &AnthropicErrorResponse::of(&self, Some(id))),
             ErrorFormat::Coded => {
                 let message = self.short().unwrap_or(message);

@@ -126,7 +126,7 @@ async fn p8_only_so_many_messages_wait() {
     while next["type"] != "error" {
         next = event(&mut client).await;
     }
-    assert_eq!((&next["status"], &next["error"]["code"]), (&json!(429), &json!("rate_limited")));
+    assert_eq!((&next["status"], &next["error"]["code"]), (&json!(429), &json!("rate_limit_exceeded")));
     assert_eq!(server.store.count(), 1);
     for _ in 0..2 {
         server.store.end(server.store.newest_id(), "done");

@@ -53,7 +53,12 @@ fn blocks(drawing: &mut Drawing) {
         "data": {"type": "string", "contentEncoding": "base64"},
     });
     let url = json!({"type": {"const": "url"}, "url": image_url()});
-    let sources = [open(data, &["type", "media_type", "data"]), open(url, &["type", "url"])];
+    let file = json!({"type": {"const": "file"}, "file_id": text()});
+    let sources = [
+        open(data, &["type", "media_type", "data"]),
+        open(url, &["type", "url"]),
+        open(file, &["type", "file_id"]),
+    ];
     let plain = open(json!({"type": {"const": "text"}, "data": text()}), &["type", "data"]);
     let document = json!({"source": plain, "title": text_or_null(), "context": text_or_null()});
     let thinking = json!({"thinking": text(), "signature": {}});
@@ -96,7 +101,7 @@ fn tool() -> Value {
     });
     let hosted = json!({
         "type": {"type": "string", "pattern": "^(web_search|code_execution|bash)_"}, "name": function_name(128),
-        "allowed_callers": {},
+        "allowed_callers": {}, "max_uses": {"type": ["integer", "null"], "minimum": 1, "maximum": u32::MAX},
     });
     json!({"anyOf": [
         closed(with_idle(custom, &TOOL_IDLE), &["name", "input_schema"]),

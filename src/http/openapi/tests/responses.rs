@@ -21,7 +21,11 @@ pub(super) fn draw(drawing: &mut Drawing) {
     let mut answers = json_of(named("Response"));
     answers["text/event-stream"] = json!({"schema": {"type": "string"}});
     let create = Operation::new("POST", "/v1/responses", "Asks a model: OpenAI's responses, as a job");
-    let create = with_job_headers(create).takes(json_of(named("ResponsesRequest")));
+    let create = with_job_headers(create).header(
+        "NanoClaw-Run-At",
+        json!({"type": "string", "description": "Unix seconds or RFC 3339; with 'background'"}),
+    );
+    let create = create.takes(json_of(named("ResponsesRequest")));
     drawing.add(create.says(200, "The response, or with 'stream' its numbered events", answers.clone()));
     drawing.add(web_socket());
     let include = json!({"type": "string", "description": "Accepted and unused"});
@@ -210,7 +214,9 @@ fn tool_choice() -> Value {
     });
     let hosted = open(json!({"type": hosted_type()}), &["type"]);
     let words = json!({"enum": ["none", "auto", "required"]});
-    json!({"anyOf": [words, named, open(allowed, &["type", "tools"]), hosted]})
+    let mcp = json!({"type": {"const": "mcp"}, "server_label": text(), "name": text_or_null()});
+    let mcp = open(mcp, &["type", "server_label"]);
+    json!({"anyOf": [words, named, open(allowed, &["type", "tools"]), hosted, mcp]})
 }
 
 /// The body of the routes that call a model, or of the one that only counts.

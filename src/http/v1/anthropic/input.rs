@@ -2,11 +2,12 @@
 
 use super::tools;
 use crate::domain::attachment::Attachment;
+use crate::domain::id::UserId;
 use crate::domain::image::Image;
-use crate::domain::limits::Limits;
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::domain::user_parts::{ResultImages, UserPartsBuilder};
+use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::request::image;
 use crate::http::request::member;
@@ -44,10 +45,10 @@ enum MessageRole {
 pub(super) fn messages(
     system: Option<Value>,
     list: Vec<MessageParam>,
-    limits: &Limits,
+    (app, user): (&AppDependencies, UserId),
 ) -> Result<Vec<Message>, ApiError> {
-    check_messages(&list, limits)?;
-    let mut reader = MessageReader { messages: Vec::new(), called: HashMap::new(), limits };
+    check_messages(&list, &app.limits)?;
+    let mut reader = MessageReader { messages: Vec::new(), called: HashMap::new(), app, user };
     if let Some(system) = system {
         let content = texts("system", system)?;
         if !content.is_empty() {
@@ -115,7 +116,8 @@ struct MessageReader<'a> {
     messages: Vec<Message>,
     /// The names of the tools that were called, by call.
     called: HashMap<String, String>,
-    limits: &'a Limits,
+    app: &'a AppDependencies,
+    user: UserId,
 }
 
 impl MessageReader<'_> {
@@ -129,7 +131,7 @@ impl MessageReader<'_> {
                 "text" => parts.text("\n\n", &text_of(&path, &block, "text")?),
                 "document" => attachments.push(document(&path, &block)?),
                 "search_result" => attachments.push(search_result(&path, &block)?),
-                "image" => parts.image(image_of(&path, &block, self.limits)?),
+                "image" => parts.image(image_of(&path, &block, (self.app, self.user))?),
                 "tool_result" => self.result(&path, &block, &mut result_images)?,
                 _ => {
                     let known = "text, image, document, search_result or tool_result";
@@ -167,7 +169,7 @@ impl MessageReader<'_> {
                     .into_iter()
                     .partition(|(_, block)| kind(block) == "image");
                 for (path, block) in Vec::<(String, Value)>::into_iter(pictures) {
-                    images.add(&name, vec![image_of(&path, &block, self.limits)?]);
+                    images.add(&name, vec![image_of(&path, &block, (self.app, self.user))?]);
                 }
                 let texts = others.iter().map(|(path, block)| result_text(path, block));
                 texts.collect::<Result<Vec<_>, _>>()?.join("\n\n")
@@ -286,19 +288,22 @@ fn search_result(path: &str, block: &Value) -> Result<Attachment, ApiError> {
     Ok(Attachment { name, extension: String::new(), content: format!("(source: {source})\n\n{text}") })
 }
 
-fn image_of(path: &str, block: &Value, limits: &Limits) -> Result<Image, ApiError> {
+fn image_of(path: &str, block: &Value, (app, user): (&AppDependencies, UserId)) -> Result<Image, ApiError> {
     check_fields(path, block, &["source"])?;
     let (path, source) = (format!("{path}.source"), block.get("source").unwrap_or(&Value::Null));
     match kind(source) {
         "base64" => {
             let media_type = member::text(&path, source, "media_type")?;
             let data = member::text(&path, source, "data")?;
-            image::of_base64(&format!("{path}.data"), Some(media_type), data, limits)
+            image::of_base64(&format!("{path}.data"), Some(media_type), data, &app.limits)
         }
-        "url" => image::of_url(&format!("{path}.url"), member::text(&path, source, "url")?, limits),
+        "url" => image::of_url(&format!("{path}.url"), member::text(&path, source, "url")?, &app.limits),
+        "file" => {
+            image::of_file(&format!("{path}.file_id"), member::text(&path, source, "file_id")?, app, user)
+        }
         other => {
             let path = format!("{path}.type");
-            let text = format!("'{path}' must be base64, not {}", quoted(other));
+            let text = format!("'{path}' must be base64, url or file, not {}", quoted(other));
             Err(unsupported(&path, text))
         }
     }

@@ -13,6 +13,7 @@ pub(crate) mod request;
 mod tests;
 pub(crate) mod tools;
 
+use crate::domain::id::UserId;
 use crate::domain::job::JobSpec;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
@@ -74,13 +75,14 @@ pub(crate) async fn count_tokens(
     body: RequestBody,
 ) -> HandlerResult {
     let body = KeyedBody::read(context, (request.user, &request.headers), body, "count_tokens").await?;
-    let counted = body.parse(context, |map, app| count(request::read_count(map)?, app));
+    let user = request.user;
+    let counted = body.parse(context, move |map, app| count(request::read_count(map)?, (app, user)));
     let input_tokens = counted.await.map_err(failure::of_request)?;
     Ok(response::json(StatusCode::OK, &TokenCountResponse { input_tokens }))
 }
 
-fn count(asked: MessagesRequest, app: &AppDependencies) -> Result<u64, ApiError> {
+fn count(asked: MessagesRequest, (app, user): (&AppDependencies, UserId)) -> Result<u64, ApiError> {
     let model = spec::model(asked.model.clone(), app)?;
-    let (messages, offered) = asked.prompt(app)?;
+    let (messages, offered) = asked.prompt(app, user)?;
     Ok(input_tokens(&model, &messages, &offered.functions))
 }

@@ -215,9 +215,10 @@ impl MessagesRequest {
     pub(super) fn prompt(
         self,
         app: &AppDependencies,
+        user: UserId,
     ) -> Result<(Vec<Message>, OfferedClientTools), ApiError> {
         let offered = tools::read(&self.tools.unwrap_or_default(), self.tool_choice.as_ref(), app)?;
-        Ok((input::messages(self.system, self.messages, &app.limits)?, offered))
+        Ok((input::messages(self.system, self.messages, (app, user))?, offered))
     }
 
     pub(super) fn into_job(
@@ -226,6 +227,7 @@ impl MessagesRequest {
         app: &AppDependencies,
         user: UserId,
     ) -> Result<MessagesJob, ApiError> {
+        headers.check_waits()?;
         let is_stream = self.stream.unwrap_or(false);
         let thinking = self.thinking()?;
         let mut settings = self.settings()?;
@@ -234,7 +236,7 @@ impl MessagesRequest {
         let user_id = self.metadata.take().and_then(|metadata| metadata.user_id);
         let metadata: BTreeMap<_, _> = user_id.map(|id| ("user_id".to_owned(), id)).into_iter().collect();
         input::check_answered(&self.messages)?;
-        let (messages, offered) = self.prompt(app)?;
+        let (messages, offered) = self.prompt(app, user)?;
         let is_agent =
             model.as_deref().and_then(|model| app.model.model(model)).is_some_and(|model| model.is_agent);
         let choice = ServerTools::choose(offered.hosted, headers.tools, (offered.is_none, is_agent));
@@ -264,6 +266,7 @@ impl MessagesRequest {
         settings.call_mode = offered.mode;
         settings.parallel_tool_calls = offered.is_single.then_some(false);
         (spec.functions, spec.settings, spec.is_plain) = (offered.functions, settings, is_plain);
+        spec.max_tool_calls = offered.max_uses;
         let input_tokens =
             if is_stream { input_tokens(&spec.model, &spec.input, &spec.functions) } else { 0 };
         Ok(MessagesJob { spec, form: MessagesForm { is_stream, final_text_only, thinking, input_tokens } })

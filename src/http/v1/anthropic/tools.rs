@@ -27,6 +27,8 @@ pub(super) struct OfferedClientTools {
     pub(super) functions: Vec<ClientFunction>,
     /// Names of this server's tools.
     pub(super) hosted: Vec<String>,
+    /// The most calls of the only tool of this server.
+    pub(super) max_uses: Option<u32>,
     /// Whether the model must call something.
     pub(super) mode: Option<CallMode>,
     /// An answer has at most one call.
@@ -75,8 +77,13 @@ pub(super) fn read(
         if kind == "custom" {
             offered.functions.push(function(&path, name, tool)?);
         } else {
+            offered.max_uses = max_uses(&path, tool)?.or(offered.max_uses);
             hosted.push((name, hosted_tool(&path, kind, tool, app)?));
         }
+    }
+    if offered.max_uses.is_some() && hosted.len() > 1 {
+        let text = "'max_uses' is supported for the only tool of this server in 'tools', not beside others";
+        return Err(unsupported("tools.max_uses", text));
     }
     offered.choose(choice, &hosted)?;
     if offered.is_none {
@@ -84,6 +91,14 @@ pub(super) fn read(
     }
     offered.hosted = hosted.into_iter().map(|(_, tool)| tool).collect();
     Ok(offered)
+}
+
+fn max_uses(path: &str, tool: &Value) -> Result<Option<u32>, ApiError> {
+    let Some(given) = tool.get("max_uses").filter(|given| !given.is_null()) else { return Ok(None) };
+    let most = given.as_u64().and_then(|most| u32::try_from(most).ok()).filter(|most| *most > 0);
+    let path = format!("{path}.max_uses");
+    let refused = || ApiError::value(&path, format!("'{path}' {}", must_be("a whole number from 1", given)));
+    most.map(Some).ok_or_else(refused)
 }
 
 fn name(path: &str, tool: &Value) -> Result<String, ApiError> {
@@ -141,7 +156,7 @@ fn hosted_tool(path: &str, kind: &str, tool: &Value, app: &AppDependencies) -> R
         );
         return Err(unsupported(&format!("{path}.type"), text));
     };
-    check_fields(path, tool, &[], |field, _| field == "allowed_callers")?;
+    check_fields(path, tool, &["max_uses"], |field, _| field == "allowed_callers")?;
     Ok(name.to_owned())
 }
 

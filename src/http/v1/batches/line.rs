@@ -79,8 +79,11 @@ pub(crate) fn parse(
         }
     };
     refuse_early_answers(&body)?;
-    let mut spec: JobSpec = read(body, headers.clone(), app, user)?;
-    spec.priority = headers.priority.or(Priority::new(PRIORITY)).unwrap_or(spec.priority);
+    let mut headers = headers.clone();
+    let (run_at, priority) = (headers.run_at.take(), headers.priority);
+    let mut spec: JobSpec = read(body, headers, app, user)?;
+    spec.run_at_ms = run_at.map(|at| at.0);
+    spec.priority = priority.or(Priority::new(PRIORITY)).unwrap_or(spec.priority);
     spec.on_disconnect = OnDisconnect::Continue; // nobody waits
     Ok(NewLine { custom_id: custom_id.0, spec })
 }

@@ -265,7 +265,7 @@ fn ended_line(
     let is_answer = answer.is_ok();
     let (status, body) = match &answer {
         Ok(answer) => (StatusCode::OK, ResultFileBody::Answer(answer)),
-        Err(error) => (error.class().0, ResultFileBody::Error(ErrorResponse::of(error))),
+        Err(error) => (error.class().0, ResultFileBody::Error(ErrorResponse::of_openai(error))),
     };
     let response = Some(ResultFileResponse { status_code: status.as_u16(), request_id: &request_id, body });
     Ok((text(&ResultFileLine { id: &id, custom_id, response, error: None })?, is_answer))

@@ -94,7 +94,7 @@ pub(crate) const MODEL_ADVICE: &str = "name one of GET /v1/models";
 /// The frame that ends a stream early.
 pub(crate) fn frame(error: &ApiError) -> Vec<u8> {
     let mut frame = b"data: ".to_vec();
-    match serde_json::to_vec(&ErrorResponse::of(error)) {
+    match serde_json::to_vec(&ErrorResponse::of_openai(error)) {
         Ok(text) => frame.extend(text),
         Err(error) => tracing::error!(%error, "an error cannot be written as JSON"),
     }

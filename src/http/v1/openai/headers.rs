@@ -5,8 +5,12 @@ use crate::domain::tool::Strictness;
 use crate::domain::webhook::WebhookUrl;
 use crate::http::error::ApiError;
 use crate::http::request::quoted::quoted;
+use crate::http::request::values::UnixMillis;
 use crate::http::v1::jobs::spec::ToolsRequest;
+use crate::http::v1::openai::failure::unsupported;
 use hyper::HeaderMap;
+use serde::Deserialize;
+use serde_json::Value;
 
 /// Which of the server's tools the model gets: `default`, `none`, or names and groups with commas.
 const TOOLS: &str = "nanoclaw-tools";
@@ -16,7 +20,8 @@ const PROJECT: &str = "nanoclaw-project";
 const STRICTNESS: &str = "nanoclaw-strictness";
 /// 0 to 9.
 const PRIORITY: &str = "nanoclaw-priority";
-
+/// When the job starts: unix seconds or RFC 3339.
+const RUN_AT: &str = "nanoclaw-run-at";
 /// Where the end is reported.
 const WEBHOOK: &str = "nanoclaw-webhook";
 
@@ -28,6 +33,7 @@ pub(crate) struct JobHeaders {
     pub(crate) strictness: Option<Strictness>,
     pub(crate) priority: Option<Priority>,
     pub(crate) webhook_url: Option<WebhookUrl>,
+    pub(crate) run_at: Option<UnixMillis>,
 }
 
 /// The server's tools that the model gets.
@@ -77,7 +83,18 @@ impl JobHeaders {
             strictness: text(STRICTNESS)?.map(strictness).transpose()?,
             priority: text(PRIORITY)?.map(priority).transpose()?,
             webhook_url: text(WEBHOOK)?.map(webhook_url).transpose()?,
+            run_at: text(RUN_AT)?.map(run_at).transpose()?,
         })
+    }
+
+    /// Fails at a start in the future where the client waits for the answer.
+    pub(crate) fn check_waits(&self) -> Result<(), ApiError> {
+        if self.run_at.is_none() {
+            return Ok(());
+        }
+        let rule =
+            format!("'{RUN_AT}' needs 'background': true of POST /v1/responses: nobody waits for so long");
+        Err(unsupported(RUN_AT, rule))
     }
 
     /// Names the header in the error of a job that these headers describe.
@@ -135,6 +152,12 @@ fn webhook_url(text: &str) -> Result<WebhookUrl, ApiError> {
     read.map_err(|rule| ApiError::value(WEBHOOK, format!("'{WEBHOOK}' {rule}")))
 }
 
+fn run_at(text: &str) -> Result<UnixMillis, ApiError> {
+    let seconds = text.parse::<f64>().ok().map(Value::from);
+    let read = UnixMillis::deserialize(seconds.unwrap_or_else(|| text.into()));
+    read.map_err(|rule: serde_json::Error| ApiError::value(RUN_AT, format!("'{RUN_AT}' {rule}")))
+}
+
 fn priority(text: &str) -> Result<Priority, ApiError> {
     let found = text.parse().ok().and_then(Priority::new);
     let rule = || format!("'{PRIORITY}' must be a whole number from 0 to 9, not {}", quoted(text));
@@ -155,11 +178,20 @@ mod tests {
 
     #[test]
     fn each_header_is_read() {
-        let all = [(TOOLS, "calculator, web"), (PROJECT, "proj_1"), (STRICTNESS, "strict"), (PRIORITY, "0")];
+        let all = [
+            (TOOLS, "calculator, web"),
+            (PROJECT, "proj_1"),
+            (STRICTNESS, "strict"),
+            (PRIORITY, "0"),
+            (RUN_AT, "1800000000"),
+        ];
         let read = read(&all).expect("headers");
         assert!(matches!(read.tools, Some(ServerTools::Named(names)) if names == ["calculator", "web"]));
         assert_eq!((read.project_id.as_deref(), read.strictness), (Some("proj_1"), Some(Strictness::Strict)));
         assert_eq!(read.priority.map(Priority::level), Some(0));
+        assert_eq!(read.run_at, Some(UnixMillis(1_800_000_000_000)));
+        let same = [(RUN_AT, "2027-01-15T08:00:00Z")];
+        assert_eq!(super::tests::read(&same).expect("a time").run_at, Some(UnixMillis(1_800_000_000_000)));
     }
 
     #[test]
@@ -171,6 +203,9 @@ mod tests {
             (PRIORITY, "10"),
             (PRIORITY, "high"),
             (WEBHOOK, "ftp://x"),
+            (RUN_AT, "tomorrow"),
+            (RUN_AT, "-1"),
+            (RUN_AT, "NaN"),
         ] {
             let error = read(&[(name, value)]).expect_err("refused");
             assert_eq!(error.param(), Some(name), "{error}");

@@ -137,6 +137,7 @@ impl JobRequest {
             functions: Vec::new(),
             settings: ModelSettings::default(),
             is_plain: false,
+            max_tool_calls: None,
             response: None,
             is_stored_completion: false,
             handed_approvals: None,

@@ -60,7 +60,7 @@ pub(crate) async fn create(
         }
     };
     // Errors, too, name the job.
-    let mut response = answer.unwrap_or_else(|error| error.into_response(ErrorFormat::Plain));
+    let mut response = answer.unwrap_or_else(|error| error.into_response(ErrorFormat::OpenAi));
     name(&mut response, id, is_replayed);
     Ok(response)
 }

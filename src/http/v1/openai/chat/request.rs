@@ -181,6 +181,7 @@ pub(super) fn read(
     app: &AppDependencies,
     user: UserId,
 ) -> Result<ChatJob, ApiError> {
+    headers.check_waits()?;
     let request: ChatRequest = typed::from_map(FIELDS.supported(body)?)?;
     request.into_job(headers, app, user)
 }

@@ -62,6 +62,7 @@ pub(crate) async fn compact(
     let JobIntake { user, sender, headers, key, body, .. } =
         JobIntake::read(context, request, body, "compact").await?;
     let asked = body.parse(context, |map, _| request::read(map)).await.map_err(failure::of_request)?;
+    headers.check_waits()?;
     let app = Arc::clone(&context.app);
     let spec = blocking(move || summary_job(asked, &app, user)).await?;
     let mut spec = spec.map_err(failure::of_request)?;
@@ -104,11 +105,24 @@ fn messages(
     Ok(asked.read_input(app, user, None)?.messages)
 }
 
+/// Fails at fields of a response that a summary does not have.
+fn check_fields(asked: &ResponsesRequest) -> Result<(), ApiError> {
+    let given = [
+        ("stream", asked.stream == Some(true)),
+        ("background", asked.background == Some(true)),
+        ("metadata", asked.metadata.is_some()),
+        ("max_tool_calls", asked.max_tool_calls.is_some()),
+    ];
+    let Some((name, _)) = given.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+    Err(unsupported(name, format!("'{name}' is not supported by POST /v1/responses/compact")))
+}
+
 fn summary_job(
     mut asked: ResponsesRequest,
     app: &AppDependencies,
     user: UserId,
 ) -> Result<JobSpec, ApiError> {
+    check_fields(&asked)?;
     let model = required_model(asked.model.take())?;
     asked.offered(app, user)?;
     let mut messages = messages(&mut asked, app, user)?;
@@ -116,6 +130,8 @@ fn summary_job(
     let job = JobRequest {
         model: Some(model),
         system_prompt: asked.instructions,
+        temperature: asked.temperature,
+        max_tokens: asked.max_output_tokens,
         tools: Some(ToolsRequest::All(false)),
         approval: Some(ApprovalMode::AutoDeny),
         on_disconnect: Some(OnDisconnect::Cancel),

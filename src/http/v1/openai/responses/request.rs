@@ -99,17 +99,17 @@ pub(crate) struct ResponsesRequest {
     parallel_tool_calls: Option<bool>,
     text: Option<options::TextRequest>,
     reasoning: Option<ReasoningOptions>,
-    temperature: Option<Temperature>,
+    pub(super) temperature: Option<Temperature>,
     top_p: Option<AnyNumber>,
     presence_penalty: Option<AnyNumber>,
     frequency_penalty: Option<AnyNumber>,
-    max_output_tokens: Option<MaxTokens>,
-    max_tool_calls: Option<WholeNumber<1, { u32::MAX as u64 }>>,
+    pub(super) max_output_tokens: Option<MaxTokens>,
+    pub(super) max_tool_calls: Option<WholeNumber<1, { u32::MAX as u64 }>>,
     truncation: Option<options::Truncation>,
-    metadata: Option<BTreeMap<String, String>>,
+    pub(super) metadata: Option<BTreeMap<String, String>>,
     store: Option<bool>,
-    background: Option<bool>,
-    stream: Option<bool>,
+    pub(super) background: Option<bool>,
+    pub(super) stream: Option<bool>,
     stream_options: Option<options::ResponseStreamOptions>,
     service_tier: Option<String>,
     safety_identifier: Option<String>,
@@ -173,6 +173,9 @@ impl ResponsesRequest {
             let text = "'nanoclaw-webhook' needs 'store': the event names a response that is read later";
             return Err(ApiError::value("nanoclaw-webhook", text));
         }
+        if !is_background {
+            headers.check_waits()?;
+        }
         let model = required_model(self.model.take())?;
         let tools = self.tools.take().unwrap_or_default();
         let conversation_id = self.conversation_id(app, user)?;
@@ -200,12 +203,9 @@ impl ResponsesRequest {
             tools: choice.into_request(),
             strictness: headers.strictness,
             webhook_url: headers.webhook_url,
+            run_at: headers.run_at,
             // Nobody who waits for this answer can decide.
             approval: Some(ApprovalMode::AutoDeny),
-            // One more call of the model gives the answer.
-            max_steps: self
-                .max_tool_calls
-                .map(|most| most.0.saturating_add(1).min(u64::from(app.max_iterations))),
             metadata: self.metadata,
             on_disconnect: Some(if is_kept { OnDisconnect::Continue } else { OnDisconnect::Cancel }),
             ..JobRequest::default()
@@ -219,6 +219,7 @@ impl ResponsesRequest {
         spec.priority = headers.priority.unwrap_or(spec.priority);
         (spec.functions, spec.settings, spec.is_plain) = (offered.functions, settings, is_plain);
         spec.handed_approvals = handed_approvals;
+        spec.max_tool_calls = self.max_tool_calls.and_then(|most| most.0.try_into().ok());
         let request = ResponseRequest {
             input,
             shown,
@@ -380,7 +381,7 @@ impl ResponsesRequest {
         };
         let messages = builder.with_images(images).extend("input", &items)?.finish();
         let decides = |item: &Value| input::kind(item) == "mcp_approval_response";
-        if messages.is_empty() && !items.iter().any(decides) {
+        if messages.is_empty() && conversation.is_none() && !items.iter().any(decides) {
             return Err(ApiError::value("input", "'input' is missing or empty"));
         }
         Ok(ReadInput { messages, items, handed })

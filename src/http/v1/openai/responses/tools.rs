@@ -148,6 +148,9 @@ impl OfferedTools {
                     }
                 }
             }
+            ("mcp", name, _) => {
+                self.choose_mcp(member::text("tool_choice", choice, "server_label")?, name)?;
+            }
             (kind, _, _) if hosted(kind).is_some() => {
                 self.mode = hosted(kind).map(|name| CallMode::Named(name.to_owned()));
             }
@@ -158,6 +161,25 @@ impl OfferedTools {
             }
         }
         Ok(self)
+    }
+
+    /// The model must call this tool of the server with the label, or any of its tools.
+    fn choose_mcp(&mut self, label: &str, name: Option<&str>) -> Result<(), ApiError> {
+        let prefix = mcp_prefix(label);
+        let is_chosen = |tool: &String| match name {
+            Some(name) => tool.strip_prefix(&prefix) == Some(name),
+            None => tool.starts_with(&prefix),
+        };
+        let Some(tool) = self.hosted.iter().find(|tool| is_chosen(tool)).cloned() else {
+            let text = format!("'tool_choice' names no tool of an mcp server {} in 'tools'", quoted(label));
+            return Err(ApiError::value("tool_choice", text));
+        };
+        self.mode = Some(if name.is_some() { CallMode::Named(tool) } else { CallMode::Required });
+        if name.is_none() {
+            self.hosted.retain(is_chosen);
+            self.functions.clear();
+        }
+        Ok(())
     }
 
     /// Keeps these tools alone.

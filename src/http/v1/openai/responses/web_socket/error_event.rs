@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 pub(super) fn text(error: &ApiError, number: Option<u64>) -> String {
     let (status, _) = error.class();
     let mut event = json!({"type": "error", "status": status.as_u16()});
-    if let (Value::Object(event), Value::Object(detail)) = (&mut event, json!(ErrorResponse::of(error))) {
+    if let (Value::Object(event), Value::Object(detail)) =
+        (&mut event, json!(ErrorResponse::of_openai(error)))
+    {
         event.extend(detail);
         event.extend(number.map(|number| ("sequence_number".to_owned(), number.into())));
         if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
