@@ -133,6 +133,23 @@ fn run_at_delays_a_response_in_the_background_and_is_refused_elsewhere() {
 }
 
 #[test]
+fn what_a_search_found_is_read_again_by_the_next_response() {
+    let upstream = Upstream::start(|request, _| match tool_results(request).len() {
+        0 => Answer::calls(&[("web_search", json!({"query": "rust"}))]),
+        _ => Answer::text("done"),
+    });
+    let server = Server::start_against(&upstream, "web_search: {base_url: \"http://127.0.0.1:9\"}\n");
+    let first = json!({"model": "scripted", "input": "go", "tools": [{"type": "web_search"}]});
+    let first = server.post(RESPONSES, &first).json();
+    assert_eq!(first["output"][0]["type"], "web_search_call", "{first}");
+    let next = json!({"model": "scripted", "input": "on", "previous_response_id": first["id"]});
+    assert_eq!(server.post(RESPONSES, &next).json()["status"], "completed");
+    let results: Vec<_> =
+        upstream.requests()[1..].iter().map(|sent| tool_results(sent)[0]["content"].clone()).collect();
+    assert_eq!(results[0], results[1]);
+}
+
+#[test]
 fn a_summary_refuses_what_it_does_not_read_by_name() {
     let upstream = Upstream::start(|_, _| Answer::text("in short"));
     let server = Server::start_against(&upstream, "");

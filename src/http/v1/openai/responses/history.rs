@@ -109,7 +109,9 @@ pub(super) fn earlier(
     let fold = found.fold(store)?;
     let items: Vec<Value> = fold.items().map(|item| item.to_json(found.job.id)).collect();
     let handed = if fold.state() == "completed" { open_calls::calls(&items) } else { Vec::new() };
-    let builder = MessageBuilder::after(found.spec.input).extend("previous_response_id", &items)?;
+    let searches = fold.items().filter_map(|item| Some((item.id(found.job.id), item.found()?.to_owned())));
+    let builder = MessageBuilder::after(found.spec.input).with_found(searches.collect());
+    let builder = builder.extend("previous_response_id", &items)?;
     Ok(EarlierResponse { messages: builder.finish(), handed })
 }
 

@@ -62,6 +62,8 @@ pub(super) struct MessageBuilder {
     handed: HashSet<JobId>,
     images: ItemImages,
     result_images: ResultImages,
+    /// What searches found, by item: the items do not have it.
+    found: HashMap<String, String>,
 }
 
 impl MessageBuilder {
@@ -79,6 +81,11 @@ impl MessageBuilder {
     /// A builder behind the messages of a conversation, which has these calls.
     pub(super) fn behind(earlier: EarlierCalls) -> Self {
         Self { earlier, ..Self::default() }
+    }
+
+    /// The same with what searches among the items found, by id.
+    pub(super) fn with_found(self, found: HashMap<String, String>) -> Self {
+        Self { found, ..self }
     }
 
     /// The same with the images that the items name.
@@ -270,8 +277,8 @@ impl MessageBuilder {
             }
             HostedTool::Search => {
                 let query = item.pointer("/action/query").cloned().unwrap_or_default();
-                let lost = "the results of this search are no longer here".to_owned();
-                (json!({"query": query}).to_string(), lost)
+                let lost = || "the results of this search are no longer here".to_owned();
+                (json!({"query": query}).to_string(), self.found.get(id).cloned().unwrap_or_else(lost))
             }
             HostedTool::Shell | HostedTool::Other => (field("arguments")?, field("output")?),
         };

@@ -164,6 +164,18 @@ impl OutputItem {
         }
     }
 
+    /// What a search found. Clients do not get it.
+    pub(super) fn found(&self) -> Option<&str> {
+        match &self.content {
+            ItemContent::Hosted { call, result, .. }
+                if HostedTool::of_tool(&call.name) == HostedTool::Search =>
+            {
+                result.as_deref()
+            }
+            _ => None,
+        }
+    }
+
     /// The bytes of its texts.
     pub(super) fn bytes(&self) -> usize {
         let result = match &self.content {
