@@ -3,6 +3,7 @@ import asyncio, json
 
 import anthropic
 from anthropic import types
+from openai_chat import PNG, SEEN
 from pydantic import BaseModel, TypeAdapter
 
 EVENT = TypeAdapter(types.RawMessageStreamEvent)
@@ -132,6 +133,12 @@ def structured(client):
     assert parsed.parsed_output.guests == ["Ann", "Bob"], parsed
 
 
+def images(client):
+    source = {"type": "base64", "media_type": "image/png", "data": PNG}
+    answer = client.messages.create(**ask([{"type": "text", "text": "look"}, {"type": "image", "source": source}]))
+    assert [block.text for block in answer.content] == [SEEN], answer
+
+
 def counted(client):
     messages = ask("hello")["messages"]
     few = client.messages.count_tokens(model="scripted", messages=messages).input_tokens
@@ -179,7 +186,7 @@ async def asynchronous(url):
 
 def run(url):
     with anthropic.Anthropic(**options(url)) as client:
-        for part in (whole, streamed, thinking, tools, streamed_tools, tool_runner, mixed, structured, counted, models, errors):
+        for part in (whole, streamed, thinking, tools, streamed_tools, tool_runner, mixed, structured, images, counted, models, errors):
             part(client)
             yield part.__name__
     asyncio.run(asynchronous(url))

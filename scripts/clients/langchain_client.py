@@ -1,7 +1,7 @@
 """LangChain (langchain-openai) on chat completions and on responses."""
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
-from openai_chat import Event
+from openai_chat import PNG, SEEN, Event
 
 
 @tool
@@ -51,13 +51,19 @@ def structured(llm):
         assert event.guests == ["Ann", "Bob"], event
 
 
+def images(llm):
+    picture = {"type": "image", "base64": PNG, "mime_type": "image/png"}
+    answer = llm.invoke([("user", [{"type": "text", "text": "look"}, picture])])
+    assert answer.text == SEEN, answer
+
+
 def run(url):
     for name, fields in [
         ("chat", {"stream_usage": True}),
         ("responses", {"use_responses_api": True}),
         ("responses with previous_response_id", {"use_responses_api": True, "use_previous_response_id": True}),
     ]:
-        for part in (talk, tools, structured):
+        for part in (talk, tools, structured, images):
             part(model(url, **fields))
         mixed(model(url, "org/agent", **fields))
-        yield f"{name} ({', '.join(part.__name__ for part in (talk, tools, structured, mixed))})"
+        yield f"{name} ({', '.join(part.__name__ for part in (talk, tools, structured, images, mixed))})"

@@ -2,7 +2,7 @@
 import json
 
 import litellm
-from openai_chat import WEATHER, Event, user
+from openai_chat import SEEN, WEATHER, Event, look, user
 from openai_responses import WEATHER as RESPONSE_WEATHER
 from openai_responses import results
 
@@ -42,6 +42,11 @@ def structured(fields):
     assert Event.model_validate_json(answer.choices[0].message.content).day == "Friday", answer
 
 
+def images(fields):
+    answer = litellm.completion(messages=look(), **fields)
+    assert answer.choices[0].message.content == SEEN, answer
+
+
 def responses(fields):
     first = litellm.responses(input="weather Rome Oslo", tools=[RESPONSE_WEATHER], **fields)
     second = litellm.responses(input=results(first), tools=[RESPONSE_WEATHER], previous_response_id=first.id, **fields)
@@ -53,6 +58,6 @@ def responses(fields):
 def run(url):
     litellm.suppress_debug_info = True
     fields = {"model": "openai/scripted", "api_base": url, "api_key": "unused", "max_retries": 0}
-    for part in (chat, stream, tools, streamed_tools, structured, responses):
+    for part in (chat, stream, tools, streamed_tools, structured, images, responses):
         part(fields)
         yield part.__name__

@@ -1,9 +1,9 @@
 """LlamaIndex: llama-index-llms-openai (chat and responses) and llama-index-llms-openai-like."""
-from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.base.llms.types import ChatMessage, ImageBlock, TextBlock
 from llama_index.core.tools import FunctionTool
 from llama_index.llms.openai import OpenAI, OpenAIResponses
 from llama_index.llms.openai_like import OpenAILike
-from openai_chat import Event
+from openai_chat import IMAGE_URL, SEEN, Event
 
 
 def weather(city: str) -> str:
@@ -42,6 +42,11 @@ def structured(llm):
     assert event.guests == ["Ann", "Bob"], event
 
 
+def images(llm):
+    message = ChatMessage(role="user", blocks=[TextBlock(text="look"), ImageBlock(url=IMAGE_URL)])
+    assert llm.chat([message]).message.content == SEEN
+
+
 def run(url):
     fields = {"api_base": url, "api_key": "unused", "max_retries": 0}
     for name, llm in [
@@ -49,6 +54,6 @@ def run(url):
         ("OpenAIResponses", OpenAIResponses(model="gpt-4o", **fields)),
         ("OpenAILike", OpenAILike(model="scripted", is_chat_model=True, is_function_calling_model=True, **fields)),
     ]:
-        for part in (talk, tools, structured):
+        for part in (talk, tools, structured, images):
             part(llm)
-        yield f"{name} ({', '.join(part.__name__ for part in (talk, tools, structured))})"
+        yield f"{name} ({', '.join(part.__name__ for part in (talk, tools, structured, images))})"

@@ -4,7 +4,7 @@ import asyncio
 from agents import Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, SQLiteSession, function_tool
 from agents import set_tracing_disabled
 from openai import AsyncOpenAI
-from openai_chat import Event, options
+from openai_chat import IMAGE_URL, SEEN, Event, options
 
 
 @function_tool
@@ -52,10 +52,17 @@ async def structured(model):
     assert result.final_output.guests == ["Ann", "Bob"], result
 
 
+async def images(model):
+    picture = {"type": "input_image", "image_url": IMAGE_URL, "detail": "auto"}
+    message = {"role": "user", "content": [{"type": "input_text", "text": "look"}, picture]}
+    result = await Runner.run(Agent(name="looker", model=model), [message])
+    assert result.final_output == SEEN, result
+
+
 def run(url):
     set_tracing_disabled(True)
     for kind in (OpenAIResponsesModel, OpenAIChatCompletionsModel):
-        parts = (tools, mixed, handoffs, sessions, structured)
+        parts = (tools, mixed, handoffs, sessions, structured, images)
         for part in parts:
 
             async def act():

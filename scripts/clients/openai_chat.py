@@ -1,5 +1,5 @@
 """openai-python: chat completions, with responses that must match the package's types."""
-import asyncio, json
+import asyncio, base64, json, zlib
 
 import openai
 from pydantic import BaseModel
@@ -15,8 +15,19 @@ PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "req
 WEATHER = {"type": "function", "function": {"name": "weather", "description": "d", "parameters": PARAMETERS}}
 
 
+# A picture of one pixel, and what the scripted model says when it has got exactly this one.
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
+IMAGE_URL = f"data:image/png;base64,{PNG}"
+SEEN = f"You said: look image/png {zlib.crc32(base64.b64decode(PNG)):08x}"
+
+
 def user(text):
     return [{"role": "user", "content": text}]
+
+
+def look():
+    """A message with a text and the picture."""
+    return user([{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": IMAGE_URL}}])
 
 
 def answered(message):
@@ -146,6 +157,11 @@ def structured(client):
         assert stream.get_final_completion().choices[0].message.parsed.day == "Friday"
 
 
+def images(client):
+    answer = client.chat.completions.create(model="scripted", messages=look())
+    assert answer.choices[0].message.content == SEEN, answer
+
+
 def refused(client):
     for fields, param in [({"n": 2}, "n"), ({"logprobs": True}, "logprobs"), ({"extra_body": {"x": 1}}, "x")]:
         try:
@@ -163,11 +179,20 @@ async def asynchronous(url):
         stream = await client.chat.completions.create(model="scripted", messages=user("hello"), stream=True)
         texts = [chunk.choices[0].delta.content or "" async for chunk in stream]
         assert "".join(texts) == "You said: hello", texts
+        parsed = await client.chat.completions.parse(model="scripted", messages=user("event"), response_format=Event)
+        assert parsed.choices[0].message.parsed.guests == ["Ann", "Bob"], parsed
+        seen = await client.chat.completions.create(model="scripted", messages=look())
+        assert seen.choices[0].message.content == SEEN, seen
+        messages = user("weather Rome Oslo")
+        first = await client.chat.completions.create(model="scripted", messages=messages, tools=[WEATHER])
+        messages += answered(first.choices[0].message)
+        second = await client.chat.completions.create(model="scripted", messages=messages, tools=[WEATHER])
+        assert second.choices[0].message.content == "2 results: mild 1", second
 
 
 def run(url):
     with openai.OpenAI(**options(url)) as client:
-        for part in (models, whole, streamed, stored, functions, streamed_functions, mixed, structured, refused):
+        for part in (models, whole, streamed, stored, functions, streamed_functions, mixed, structured, images, refused):
             part(client)
             yield part.__name__
     asyncio.run(asynchronous(url))

@@ -1,8 +1,8 @@
 """openai-python: responses, with events and objects that must match the package's types."""
-import asyncio, json, os, time, urllib.request
+import asyncio, base64, json, os, time, urllib.request
 
 import openai
-from openai_chat import PARAMETERS, Event, options
+from openai_chat import IMAGE_URL, PARAMETERS, PNG, SEEN, Event, options
 
 WEATHER = {"type": "function", "name": "weather", "description": "d", "parameters": PARAMETERS, "strict": False}
 
@@ -197,6 +197,25 @@ def stored(client):
     assert client.responses.create(model="scripted", input=[*compacted.output, {"role": "user", "content": "hi"}])
 
 
+def look(**image):
+    """A message with a text and an image."""
+    image = {"type": "input_image", "detail": "auto"} | image
+    return [{"role": "user", "content": [{"type": "input_text", "text": "look"}, image]}]
+
+
+def images(client):
+    """Of a data URL, and of an uploaded file that is gone when the next response reads it again."""
+    assert client.responses.create(model="scripted", input=look(image_url=IMAGE_URL)).output_text == SEEN
+    file = client.files.create(file=("a.png", base64.b64decode(PNG)), purpose="vision")
+    first = client.responses.create(model="scripted", input=look(file_id=file.id))
+    assert first.output_text == SEEN, first
+    assert client.files.delete(file.id).deleted
+    pages = client.responses.input_items.list(first.id, include=["message.input_image.image_url", "reasoning.encrypted_content"])
+    assert [item.role for item in pages] == ["user"], pages
+    again = client.responses.create(model="scripted", input="more", previous_response_id=first.id)
+    assert again.output_text == "You said: more", again
+
+
 def refused(client):
     for fields, param in [({"prompt": {"id": "pmpt_1"}}, "prompt"), ({"extra_body": {"x": 1}}, "x")]:
         try:
@@ -214,13 +233,25 @@ async def asynchronous(url):
         stream = await client.responses.create(model="scripted", input="hello", stream=True)
         kinds = [event.type async for event in stream]
         assert kinds[-1] == "response.completed", kinds
+        assert (await client.responses.create(model="scripted", input=look(image_url=IMAGE_URL))).output_text == SEEN
+        parsed = await client.responses.parse(model="scripted", input="event", text_format=Event)
+        assert parsed.output_parsed.guests == ["Ann", "Bob"], parsed
+        fields = {"model": "scripted", "tools": [WEATHER]}
+        first = await client.responses.create(input="weather Rome Oslo", **fields)
+        second = await client.responses.create(input=results(first), previous_response_id=first.id, **fields)
+        assert second.output_text == "2 results: mild 1", second
+        waiting = await client.responses.create(model="scripted", input="hello", background=True)
+        while waiting.status in ("queued", "in_progress"):
+            await asyncio.sleep(0.05)
+            waiting = await client.responses.retrieve(waiting.id)
+        assert waiting.output_text == "You said: hello", waiting
 
 
 def run(url):
     with openai.OpenAI(**options(url)) as client:
         parts = (
             whole, streamed, functions, streamed_functions, mixed, listed_tools, structured, background,
-            resumed_after_kill, functions_resumed_after_kill, stored, refused)
+            resumed_after_kill, functions_resumed_after_kill, stored, images, refused)
         for part in parts:
             part(client)
             yield part.__name__

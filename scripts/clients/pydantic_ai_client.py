@@ -1,6 +1,8 @@
 """pydantic-ai on chat completions and on responses."""
-from openai_chat import Event
-from pydantic_ai import Agent, NativeOutput
+import base64
+
+from openai_chat import PNG, SEEN, Event
+from pydantic_ai import Agent, BinaryContent, NativeOutput
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
@@ -44,10 +46,16 @@ def structured(model):
         assert result.output.guests == ["Ann", "Bob"], result
 
 
+def images(model):
+    picture = BinaryContent(data=base64.b64decode(PNG), media_type="image/png")
+    result = Agent(model).run_sync(["look", picture])
+    assert result.output == SEEN, result
+
+
 def run(url):
     provider = OpenAIProvider(base_url=url, api_key="unused")
     for kind in (OpenAIChatModel, OpenAIResponsesModel):
-        parts = (talk, stream, tools, structured)
+        parts = (talk, stream, tools, structured, images)
         for part in parts:
             part(kind("scripted", provider=provider))
         mixed(kind("org/agent", provider=provider))

@@ -30,6 +30,7 @@ NODE = [os.path.join(COMPAT, "main/bin/node")]
 CLIENTS = [
     ("openai-python, chat", [*PYTHON, "openai_chat"]),
     ("openai-python, responses", [*PYTHON, "openai_responses"]),
+    ("openai-python, conversations", [*PYTHON, "openai_conversations"]),
     ("openai-python, WebSocket", [*PYTHON, "openai_web_socket"]),
     ("openai-python, files and batches", [*PYTHON, "openai_files"]),
     ("openai-python, answers of batches", [*PYTHON, "openai_batches"]),

@@ -3,7 +3,7 @@ import OpenAI, {toFile} from 'openai';
 import {zodResponseFormat, zodTextFormat} from 'openai/helpers/zod';
 import {ResponsesWS} from 'openai/resources/responses/ws';
 import {z} from 'zod';
-import {all, assert, city, crash, run, slowText, url} from './common.mjs';
+import {all, assert, city, crash, png, run, seen, slowText, url} from './common.mjs';
 
 const client = new OpenAI({baseURL: url, apiKey: 'unused', maxRetries: 0});
 const model = 'scripted';
@@ -51,6 +51,15 @@ await run({
     const answer = await client.chat.completions.parse(
       {model, messages: messages('event'), response_format: zodResponseFormat(Event, 'event')});
     assert.deepEqual(answer.choices[0].message.parsed.guests, ['Ann', 'Bob']);
+  },
+  async 'images'() {
+    const image = `data:image/png;base64,${png}`;
+    const parts = [{type: 'text', text: 'look'}, {type: 'image_url', image_url: {url: image}}];
+    const answer = await client.chat.completions.create({model, messages: messages(parts)});
+    assert.equal(answer.choices[0].message.content, seen);
+    const content = [{type: 'input_text', text: 'look'}, {type: 'input_image', image_url: image, detail: 'auto'}];
+    const response = await client.responses.create({model, input: [{role: 'user', content}]});
+    assert.equal(response.output_text, seen);
   },
   async 'responses'() {
     const response = await client.responses.create({model, input: 'hello'});

@@ -4,7 +4,7 @@ import {createOpenAICompatible} from '@ai-sdk/openai-compatible';
 import {createOpenResponses} from '@ai-sdk/open-responses';
 import {generateText, isStepCount, Output, streamText, tool} from 'ai';
 import {z} from 'zod';
-import {all, assert, run, url} from './common.mjs';
+import {all, assert, png, run, seen, url} from './common.mjs';
 
 const apiKey = 'unused';
 const openai = createOpenAI({baseURL: url, apiKey});
@@ -61,6 +61,11 @@ function checks(model, agent) {
       const parts = await all(streamText(asked).fullStream);
       assert.deepEqual(parts.filter(part => part.type === 'error'), []);
       assert.match(parts.filter(part => part.type === 'text-delta').map(part => part.text).join(''), /2 results: /);
+    },
+    async images() {
+      const content = [{type: 'text', text: 'look'}, {type: 'file', mediaType: 'image/png', data: png}];
+      const {text} = await generateText({...common, messages: [{role: 'user', content}]});
+      assert.equal(text, seen);
     },
     async 'structured output'() {
       const {output} = await generateText({...common, prompt: 'event', output: Output.object({schema: Event})});
