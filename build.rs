@@ -3,6 +3,7 @@
 //!
 //! Our modules are joined to few files, one for each part that is loaded on its own, without comments and
 //! indentation: fewer requests, and far fewer bytes. The folder itself also works as it is, without this step.
+//! The `OpenAPI` document is compressed, too.
 
 use flate2::{Compression, GzBuilder};
 use sha2::{Digest as _, Sha256};
@@ -16,6 +17,7 @@ mod modules;
 
 const FOLDER: &str = "src/console";
 const PAGE: &str = "index.html";
+const OPENAPI: &str = "src/http/openapi/openapi.json";
 /// Files for people who read the folder; browsers need none of them.
 const UNSERVED: [&str; 2] = ["vendor/manifest.json", "vendor/LICENCES.txt"];
 /// The address of the files in the page, before the hash is known.
@@ -29,6 +31,8 @@ const FIRST_LINK: &str = "<link rel=\"modulepreload\" href=\"console/main.js\" /
 fn main() -> io::Result<()> {
     println!("cargo:rerun-if-changed={FOLDER}");
     println!("cargo:rerun-if-changed=build");
+    println!("cargo:rerun-if-changed={OPENAPI}");
+    fs::write(out_dir()?.join("openapi.json.gz"), pack(&fs::read(OPENAPI)?)?)?;
     let mut paths = Vec::new();
     list(Path::new(FOLDER), &mut paths)?;
     paths.sort();
@@ -66,7 +70,7 @@ fn write(files: Vec<(String, Vec<u8>)>, first: &[String]) -> io::Result<()> {
     for byte in hash.finalize().iter().take(8) {
         write!(version, "{byte:02x}").map_err(io::Error::other)?;
     }
-    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or(io::ErrorKind::NotFound)?);
+    let out = out_dir()?;
     let mut table = format!("const VERSION: &str = \"{version}\";\n");
     table.push_str("static FILES: &[PackedFile] = &[\n");
     for (number, (path, mut content)) in files.into_iter().enumerate() {
@@ -82,6 +86,10 @@ fn write(files: Vec<(String, Vec<u8>)>, first: &[String]) -> io::Result<()> {
     }
     table.push_str("];\n");
     fs::write(out.join("console_files.rs"), table)
+}
+
+fn out_dir() -> io::Result<PathBuf> {
+    Ok(PathBuf::from(env::var_os("OUT_DIR").ok_or(io::ErrorKind::NotFound)?))
 }
 
 /// The page with links to all files that the first view needs: a browser asks for them at once, instead of
