@@ -5,6 +5,7 @@ use crate::support::upstream::{Act, Answer, Upstream, content, finish, reasoning
 use crate::support::{Ran, Server, against, command, wait_until};
 use serde_json::{Value, json};
 use std::time::Duration;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Replays without a server. The configuration is the default one.
 fn replay(server: &Server, name: &str, run: &str, arguments: &[&str]) -> Ran {
@@ -125,6 +126,11 @@ fn cancelled_crashed_and_approved_runs_replay_identically() {
     wait_until("the model answers", || export_of_events(&server, &job).contains("slow"));
     server.ask("POST", &format!("/v1/jobs/{job}/cancel"), &Value::Null);
     wait_until("it is cancelled", || status(&server, &job) == "cancelled");
+    assert_identical(&server, &job);
+    let soon = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_secs_f64() + 2.0;
+    let job = server.submit(&json!({"input": "late", "tools": false, "deadline_at": soon}));
+    assert_eq!(server.wait(&job)["error"]["code"], "deadline_exceeded");
+    assert!(export_of_events(&server, &job).contains("slow"), "it was running");
     assert_identical(&server, &job);
 }
 

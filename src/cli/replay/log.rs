@@ -165,6 +165,7 @@ impl ReplayLog {
         match interruption {
             Interruption::Lost => running.cancel.cancel(CancelReason::LeaseLost),
             Interruption::Cancelled => running.cancel.cancel(CancelReason::Cancelled),
+            Interruption::Overdue => running.cancel.cancel(CancelReason::DeadlineExceeded),
             Interruption::Released if within_call => running.cancel.cancel(CancelReason::Shutdown),
             Interruption::Released => running.draining.cancel(CancelReason::Shutdown),
             Interruption::TimedOut => clock.advance(self.timeout_ms.saturating_add(1)),

@@ -39,6 +39,8 @@ pub(super) enum Interruption {
     Cancelled,
     /// The job ran longer than its `timeout_s`.
     TimedOut,
+    /// The job's `deadline_at` passed.
+    Overdue,
 }
 
 /// A log with its records parsed.
@@ -101,6 +103,7 @@ impl RunRecording {
             }
             Event::Error { code: FailureCode::Cancelled, .. } => Some(Interruption::Cancelled),
             Event::Error { code: FailureCode::Timeout, .. } => Some(Interruption::TimedOut),
+            Event::Error { code: FailureCode::DeadlineExceeded, .. } => Some(Interruption::Overdue),
             Event::Status { status: StatusPhase::Running, .. }
             | Event::Error {
                 code: FailureCode::Poison | FailureCode::Internal | FailureCode::DamagedData,
