@@ -158,7 +158,7 @@ pub(super) fn verify(
     if args.all {
         terminal.info(&counts.to_string());
         if let LogSource::Store(store) = source {
-            is_intact &= compare_checkpoints(store, key, terminal)?;
+            is_intact &= compare_checkpoints(store, key, (args, terminal))?;
         }
     }
     Ok(if is_intact { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -168,11 +168,17 @@ pub(super) fn verify(
 fn compare_checkpoints(
     store: &StoreLocation,
     key: Option<LogPublicKey>,
-    terminal: &Terminal,
+    (args, terminal): (&VerifyArgs, &Terminal),
 ) -> Result<bool, CliError> {
     let report = verify_checkpoints(store, key).map_err(|error| transfer_error(&error))?;
     let CheckpointReport { checkpoints, proven, removed, faults } = report;
-    faults.iter().try_for_each(|fault| terminal.line(fault))?;
+    faults.iter().try_for_each(|fault| {
+        let shown = if args.json { json!({"checkpoint_fault": fault}).to_string() } else { fault.clone() };
+        terminal.line(&shown)
+    })?;
+    if key.is_none() && checkpoints > 0 {
+        terminal.info("no signature was checked: the data directory has no log_key");
+    }
     terminal.info(&format!(
         "{checkpoints} checkpoints: {proven} jobs have their heads, {removed} were removed since"
     ));

@@ -130,14 +130,21 @@ fn what_was_changed_after_a_fold_is_found_and_a_changed_log_is_not_folded() {
     assert_eq!(verdict(&*fixture.store, 1), Err(ChainFault::ChangedOrMissing { place, before }));
 }
 
-/// Writes another head into the row of a job, as somebody has to who rewrites its log.
-fn change_head(place: &StorePlace, n: u128) {
+/// Writes another head into the row of a job, as somebody has to who rewrites its log, and perhaps another
+/// end.
+fn change_head(place: &StorePlace, n: u128, ended_ms: Option<u64>) {
     let other = "0".repeat(64);
     if let StorePlace::Database(schema) = place {
         schema.sql(&format!(
             "UPDATE jobs SET row = jsonb_set(row::jsonb, '{{job,log_head}}', '\"{other}\"')::json WHERE id = '{}'",
             id(n)
         ));
+        if let Some(ended_ms) = ended_ms {
+            schema.sql(&format!(
+                "UPDATE jobs SET row = jsonb_set(row::jsonb, '{{job,finished_at_ms}}', '{ended_ms}')::json WHERE id = '{}'",
+                id(n)
+            ));
+        }
         return;
     }
     let database = redb::Database::open(place.path()).unwrap();
@@ -148,6 +155,9 @@ fn change_head(place: &StorePlace, n: u128) {
         let value = jobs.get(key.as_slice()).unwrap().unwrap().value().to_vec();
         let mut row: Value = serde_json::from_slice(&value[1..value.len() - 4]).unwrap();
         row["job"]["log_head"] = json!(other);
+        if let Some(ended_ms) = ended_ms {
+            row["job"]["finished_at_ms"] = json!(ended_ms);
+        }
         let value = [&[1], row.to_string().as_bytes()].concat();
         jobs.insert(key.as_slice(), sealed("jobs", &key, &value).as_slice()).unwrap();
     }
@@ -193,8 +203,11 @@ fn a_checkpoint_proves_the_heads_of_all_jobs_that_ended_before_it() {
     let report = || verify_checkpoints(&location, Some(key().public_key())).unwrap();
     assert_eq!((report().checkpoints, report().proven, report().removed), (2, 3, 1));
     assert_eq!(report().faults, Vec::<String>::new());
-    change_head(&fixture.place, 2);
-    assert_eq!(report().faults, [format!("{}  its head is not the one of checkpoint 1", id(2))]);
+    let fault = |n: u128| format!("{}  its head is not the one of checkpoint 1", id(n));
+    change_head(&fixture.place, 2, None);
+    assert_eq!(report().faults, [fault(2)]);
+    change_head(&fixture.place, 3, Some(again.through_ms + 1));
+    assert_eq!(report().faults, [fault(2), fault(3)], "it did not run again");
 }
 
 #[test]

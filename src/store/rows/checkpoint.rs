@@ -81,7 +81,7 @@ impl CheckpointWalk {
             match rows.get(&job) {
                 None => report.removed = report.removed.saturating_add(1),
                 // A job that has run again since has another head, which a later checkpoint names.
-                Some(row) if row.job.finished_at_ms.is_none_or(|ended| ended > checkpoint.through_ms) => {}
+                Some(row) if row.retried_at_ms.is_some() && has_ended_after(row, &checkpoint) => {}
                 Some(row) if row.job.log_head == Some(head) => {
                     report.proven = report.proven.saturating_add(1);
                 }
@@ -94,6 +94,11 @@ impl CheckpointWalk {
         }
         self.before = Some(checkpoint);
     }
+}
+
+/// Whether the job has not ended, or after the checkpoint.
+fn has_ended_after(row: &JobRow, checkpoint: &LogCheckpoint) -> bool {
+    row.job.finished_at_ms.is_none_or(|ended| ended > checkpoint.through_ms)
 }
 
 #[cfg(test)]

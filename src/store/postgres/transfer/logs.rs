@@ -67,8 +67,9 @@ impl Snapshot<'_> {
             let Some(row) = found.first() else { return Ok(walk.report) };
             after = row.get(0);
             let stored: StoredCheckpoint = row.document(1)?;
+            // A checkpoint of jobs that had no chains has no heads, and a list may be empty where IN may not.
             let ids: Vec<String> = stored.heads.iter().map(|(job, _)| format!("'{job}'")).collect();
-            let sql = format!("SELECT {ROW} FROM jobs WHERE id IN ({})", ids.join(", "));
+            let sql = format!("SELECT {ROW} FROM jobs WHERE id = ANY (ARRAY[{}]::text[])", ids.join(", "));
             let mut rows = HashMap::new();
             for row in self.query(&sql)? {
                 let row = read_row(&row, 0)?;
