@@ -99,6 +99,8 @@ impl VerifyArgs {
 #[derive(Default)]
 struct VerifiedLogs {
     intact: u64,
+    /// Those of them that were folded, by whom nobody has checked.
+    unchecked: u64,
     not_chained: u64,
     faulty: u64,
 }
@@ -146,7 +148,11 @@ pub(super) fn verify(
         }
         (LogSource::Store(store), job) => {
             key = log_public_key(&data_dir()?).map_err(|error| CliError::failed(error.to_string()))?;
-            let each = &mut |job, verdict: Result<_, _>| show(ShownVerdict::of(job, &verdict));
+            let each = &mut |job, verdict: Result<_, _>| {
+                let verdict = ShownVerdict::of(job, &verdict);
+                let is_unchecked = verdict.is_unchecked || key.is_none() && verdict.folded.is_some();
+                show(ShownVerdict { is_unchecked, ..verdict });
+            };
             let jobs = verify_logs(store, job, key, each).map_err(|error| transfer_error(&error))?;
             if let Some(job) = job.filter(|_| jobs == 0) {
                 return Err(CliError::failed(format!("there is no job {job}")).hint("see: nanoclaw jobs"));
@@ -222,6 +228,10 @@ fn verify_file(
 impl VerifiedLogs {
     fn add(&mut self, verdict: &ShownVerdict) {
         let count = match verdict.status.as_str() {
+            "intact" if verdict.is_unchecked => {
+                self.unchecked = self.unchecked.saturating_add(1);
+                &mut self.intact
+            }
             "intact" => &mut self.intact,
             "not_chained" => &mut self.not_chained,
             _ => &mut self.faulty,
@@ -232,8 +242,12 @@ impl VerifiedLogs {
 
 impl std::fmt::Display for VerifiedLogs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { intact, not_chained, faulty } = self;
-        write!(f, "{intact} logs are intact, {faulty} are not, {not_chained} are not chained")
+        let Self { intact, unchecked, not_chained, faulty } = self;
+        write!(f, "{intact} logs are intact, {faulty} are not, {not_chained} are not chained")?;
+        if *unchecked > 0 {
+            write!(f, "; of {unchecked} intact ones nobody has checked who folded them")?;
+        }
+        Ok(())
     }
 }
 
@@ -299,7 +313,7 @@ impl ShownVerdict {
         let line = match (fault, head) {
             (Some(fault), _) => format!("{job}  {fault}"),
             // With --all only what needs attention is listed.
-            _ if args.all => return Ok(()),
+            _ if args.all && !is_unchecked => return Ok(()),
             (None, Some(head)) => {
                 let folded = match folded.as_deref() {
                     Some("deltas") => ", after retention has joined its deltas",
@@ -307,7 +321,7 @@ impl ShownVerdict {
                     _ => "",
                 };
                 let unchecked = if *is_unchecked {
-                    " on another server (its signature was not checked: export the job, and verify the file with --key)"
+                    " (the signature of that was not checked: export the job, and verify the file with --key)"
                 } else {
                     ""
                 };

@@ -283,3 +283,18 @@ fn a_replay_says_what_cannot_be_replayed() {
     let none = super::run(&server, &["replay", "job_01ARZ3NDEKTSV4RRFFQ69G5FAV"]);
     assert!(none.code == 1 && none.err.contains("no such job"), "{}", none.err);
 }
+
+#[test]
+fn a_prompt_with_the_answer_of_another_job_is_not_asked_anew_without_it() {
+    let server = Server::start();
+    let first = server.submit(&json!({"input": "one"}));
+    let input = format!("more of {{{{result:{first}}}}}");
+    let second = server.submit(&json!({"input": input, "after": [first]}));
+    assert_eq!(server.wait(&second)["status"], "succeeded");
+    assert_identical(&server, &second);
+    let run = export(&server, &second);
+    let refused = replay(&server, "run.jsonl", &run, &["--model", "demo"]);
+    assert!(refused.code == 1 && refused.err.contains(&first), "{}{}", refused.out, refused.err);
+    let asked = replay(&server, "run.jsonl", &run, &["--model", "demo", "--prompt", "two"]);
+    assert_eq!(asked.code, 0, "{}{}", asked.out, asked.err);
+}

@@ -22,6 +22,7 @@ use crate::app::{engine_limits, local_tools, open_store, provide_data_dir};
 use crate::config::Config;
 use crate::domain::id::JobId;
 use crate::domain::log_chain::LogRecord;
+use crate::domain::result_reference::referenced_jobs;
 use crate::domain::run_file::RunFile;
 use crate::llm::Router;
 use crate::ports::{Clock, Entropy, Model, NodeStore, Toolbox};
@@ -147,6 +148,7 @@ fn vary(
     terminal: &Terminal,
 ) -> Result<(Replayed, String), CliError> {
     varied_spec(&mut file, args.model.as_deref(), args.prompt.as_deref(), args.system.as_deref());
+    check_references(&file, args)?;
     let is_live = args.tools == ToolMode::Live;
     if is_live && file.run.run.spec.project_id.take().is_some() {
         terminal.info("the tools do not see the files of the job's project: they work in an empty directory");
@@ -171,6 +173,15 @@ fn vary(
     });
     NodeStore::close(&*store);
     Ok((replayed?, model))
+}
+
+/// Fails if a model would be asked with a prompt that names answers of other jobs: the run has them not.
+fn check_references(file: &RunFile, args: &ReplayArgs) -> Result<(), CliError> {
+    let spec = &file.run.run.spec;
+    let named = referenced_jobs(&spec.input).find(|job| spec.conditions.after.contains(job));
+    let Some(job) = named.filter(|_| args.asks_model()) else { return Ok(()) };
+    let text = format!("the prompt holds the answer of {job}, and an exported run does not have it");
+    Err(CliError::failed(text).hint("put it in yourself: --prompt TEXT"))
 }
 
 /// No MCP server runs in a replay. Live tools without those that the run called would be another agent.

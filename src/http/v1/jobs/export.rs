@@ -3,6 +3,7 @@
 
 use crate::domain::id::{JobId, UserId};
 use crate::domain::image::Image;
+use crate::domain::job::History;
 use crate::domain::log_chain::RecordPlace;
 use crate::domain::run::{EndedRun, RunState};
 use crate::domain::run_file::{end_line, file_line, header_line, named_files, record_line};
@@ -65,7 +66,11 @@ impl RunExport {
             return Err(ApiError::Refused { status: StatusCode::CONFLICT, code: "job_not_ended", message });
         }
         let run = app.runs.ended_run(user, id)?.ok_or(ApiError::NotFound("job"))?;
-        let history = app.store.history(&job, app.limits.history_messages)?;
+        // The conversation of an imported run is on its first server; one here may have the same name.
+        let history = match job.imported_at_ms {
+            Some(_) => History::default(),
+            None => app.store.history(&job, app.limits.history_messages)?,
+        };
         let header = header_line(&run, history).map_err(|error| StoreError::Corrupt(error.to_string()))?;
         let EndedRun { state, spec, hides_input, .. } = run;
         let images = if hides_input { Vec::new() } else { named_files(&spec).into_iter().cloned().collect() };
