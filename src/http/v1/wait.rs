@@ -9,8 +9,11 @@ use crate::ports::{ChangeWatch, StoreError};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pause before a lost watch is subscribed again.
-const REWATCH: Duration = Duration::from_millis(200);
+/// Pause before a lost watch is subscribed again, or a database that is away is asked again.
+pub(crate) const REWATCH: Duration = Duration::from_millis(200);
+
+/// The store is read after this time even without a hint, which may be lost between nodes.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(15);
 
 /// Returns when the job has ended, after `seconds`, or when the server closes. A missing job counts as
 /// ended.
@@ -65,7 +68,8 @@ async fn held(
     }
 }
 
-/// `is_over` reads one row that was just written and so is cached: no blocking thread is needed.
+/// Waits on while the database is away, as streams do: the job goes on. `is_over` reads one row that was just
+/// written and so is cached: no blocking thread is needed.
 async fn over(
     watch: impl Fn() -> ChangeWatch,
     is_over: impl Fn() -> Result<bool, StoreError>,
@@ -73,12 +77,54 @@ async fn over(
     let mut news = watch(); // before the first read
     loop {
         news.borrow_and_update();
-        if is_over()? {
-            return Ok(());
+        match is_over() {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(StoreError::Unreachable) => {
+                tokio::time::sleep(REWATCH).await;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
         }
-        if news.changed().await.is_err() {
+        if let Ok(Err(_)) = tokio::time::timeout(LOOK_EVERY, news.changed()).await {
             tokio::time::sleep(REWATCH).await;
             news = watch();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use tokio::sync::watch;
+
+    /// How often `over` reads until these answers are used up.
+    async fn waited(answers: Vec<Result<bool, StoreError>>) -> (Result<(), ApiError>, Duration) {
+        let (_sender, news) = watch::channel(0);
+        let answers = Cell::new(answers.into_iter());
+        let next = || {
+            let mut rest = answers.take();
+            let answer = rest.next().expect("it reads no more");
+            answers.set(rest);
+            answer
+        };
+        let began = tokio::time::Instant::now();
+        let over = over(|| news.clone(), next).await;
+        (over, began.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_goes_on_while_the_database_is_away() {
+        let away = || Err(StoreError::Unreachable);
+        let (over, took) = waited(vec![away(), away(), Ok(true)]).await;
+        assert!(over.is_ok() && took < Duration::from_secs(1), "{took:?}");
+        assert!(waited(vec![Err(StoreError::Closed)]).await.0.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lost_hint_delays_a_wait_and_does_not_hang_it() {
+        let (over, took) = waited(vec![Ok(false), Ok(true)]).await;
+        assert!(over.is_ok() && took >= LOOK_EVERY && took < 2 * LOOK_EVERY, "{took:?}");
     }
 }

@@ -21,6 +21,9 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(15);
 /// Pause before a lost connection is made again.
 const RECONNECT_AFTER: Duration = Duration::from_millis(300);
 
+/// Pause after a server that refused to be listened to.
+const LISTEN_AGAIN_AFTER: Duration = Duration::from_secs(5);
+
 /// How often a node that hears nothing looks for what its readers wait for.
 const POLL_EVERY: Duration = Duration::from_millis(200);
 
@@ -83,11 +86,15 @@ fn measure_lag(store: &PostgresShared, at_ms: u64) {
     }
 }
 
-/// Subscribes, and then never ends.
+/// Subscribes, and then never ends. Ends after a pause if the server refuses, as a standby does: the next
+/// connection may reach one that does not.
 async fn subscribe(shared: &Weak<PostgresShared>, client: &Client, channel: &str) {
     let quoted = channel.replace('"', "\"\"");
-    let began = client.batch_execute(&format!("LISTEN \"{quoted}\"")).await;
-    if let (Ok(()), Some(store)) = (began, shared.upgrade()) {
+    if let Err(error) = client.batch_execute(&format!("LISTEN \"{quoted}\"")).await {
+        tracing::debug!(%error, "cannot listen to other nodes");
+        return tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
+    }
+    if let Some(store) = shared.upgrade() {
         // Whatever was announced before is found by looking.
         hear(&store, &Announcement::everything());
     }

@@ -14,19 +14,17 @@ use crate::http::response::stream_body::{BodyError, StreamBody};
 use crate::http::response::{self, HandlerResult};
 use crate::http::server::shutdown::{Shutdown, ShutdownStage};
 use crate::http::v1::jobs::view;
+use crate::http::v1::wait::{LOOK_EVERY, REWATCH};
 use crate::ports::{ChangeWatch, LineOutcome, LineResult, StoreError};
 use bytes::Bytes;
 use futures_util::stream::try_unfold;
 use serde::Serialize;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A page ends after this many bytes; a single result may be larger.
 const PAGE_BYTES: usize = 64 * 1024;
 /// Lines read at once.
 const STRIDE: u32 = 64;
-/// The store is read after this time even without a hint.
-const LOOK: Duration = Duration::from_secs(15);
 
 pub(crate) async fn results(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let id: BatchId = request.id("batch")?;
@@ -82,7 +80,7 @@ impl BatchResultReader {
             self.news.borrow_and_update();
             let (text, at, is_over) = match self.first.take() {
                 Some(first) => first,
-                None => self.read().await.map_err(|error| self.cut(&error))?,
+                None => self.read_when_possible().await?,
             };
             (self.at, self.is_over) = (at, is_over);
             if !text.is_empty() {
@@ -91,13 +89,27 @@ impl BatchResultReader {
             if !self.is_over && self.follow {
                 tokio::select! {
                     _ = self.news.changed() => {}
-                    () = tokio::time::sleep(LOOK) => {}
+                    () = tokio::time::sleep(LOOK_EVERY) => {}
                     // The stream breaks instead of ending: an unfinished batch has no clean end.
                     () = self.shutdown.reached(ShutdownStage::Closing) => return Err(BodyError::new("the server is stopping")),
                 }
             }
         }
         Ok(None)
+    }
+
+    /// Waits while the database is away.
+    async fn read_when_possible(&mut self) -> Result<ResultChunk, BodyError> {
+        loop {
+            match self.read().await {
+                Err(ApiError::Store(StoreError::Unreachable)) => {}
+                read => return read.map_err(|error| self.cut(&error)),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(REWATCH) => {}
+                () = self.shutdown.reached(ShutdownStage::Closing) => return Err(BodyError::new("the server is stopping")),
+            }
+        }
     }
 
     async fn read(&self) -> Result<ResultChunk, ApiError> {
