@@ -3,7 +3,7 @@
 
 use super::paced;
 use crate::support::database::{self, as_postgres, rustix_uid};
-use crate::support::{Server, against, assert_whole, text_of, wait_until};
+use crate::support::{Server, against, assert_whole, command, text_of, wait_until};
 use serde_json::json;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -68,6 +68,7 @@ fn nodes_behind_a_pooler_in_transaction_mode_run_jobs_and_stream_those_of_each_o
     let Some(database) = database::server() else { return };
     let Some(pooler) = Pooler::start(database.socket()) else { return };
     database.sql("CREATE DATABASE pooled");
+    database.sql("ALTER DATABASE pooled SET statement_timeout = '5min'");
     let upstream = paced("piece by piece ", 40, 20);
     let url = format!("host=127.0.0.1 port={} user=postgres dbname=pooled", pooler.port);
     let store = format!("store: {{url: \"{url}\", lease_s: 3, transaction_pooling: true}}");
@@ -89,4 +90,29 @@ fn nodes_behind_a_pooler_in_transaction_mode_run_jobs_and_stream_those_of_each_o
     assert!(one.stream(&format!("/v1/jobs/{slow}/events"), 0).any(|event| event.data["status"] == "running"));
     assert!(two.post(&format!("/v1/jobs/{slow}/cancel"), &json!({})).status < 300);
     assert_eq!(one.wait(&slow)["status"], "cancelled");
+    backups_through_a_pooler(&url, one);
+    let kept = database.sql_in("pooled", "SHOW statement_timeout; SELECT count(*) FROM jobs");
+    assert_eq!(kept, "5min\n9");
+}
+
+/// Backups and checks of a running server and of the database alone, one after the other on the same few
+/// connections of the server.
+fn backups_through_a_pooler(url: &str, node: &Server) {
+    let directory = TempDir::new().expect("a directory");
+    let config = directory.path().join("config.yml");
+    let place = directory.path().display();
+    std::fs::write(
+        &config,
+        format!("store: {{url: \"{url}\", transaction_pooling: true}}\ndata_dir: {place}\n"),
+    )
+    .expect("a configuration");
+    for round in 0..4 {
+        for (kind, server) in [("running", node.url.as_str()), ("stopped", "http://127.0.0.1:1")] {
+            let file = format!("{place}/{kind}-{round}.redb");
+            for arguments in [&["backup", &file, "--server", server][..], &["check"]] {
+                let ran = command(arguments).arg("--config").arg(&config).output().expect("runs");
+                assert!(ran.status.success(), "{arguments:?}: {ran:?}");
+            }
+        }
+    }
 }

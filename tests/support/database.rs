@@ -180,11 +180,20 @@ impl DatabaseServer {
         self.try_sql(statements).unwrap_or_else(|error| panic!("{statements}: {error}"))
     }
 
+    /// The output of statements in another database of the server.
+    pub(crate) fn sql_in(&self, database: &str, statements: &str) -> String {
+        self.run_sql(database, statements).unwrap_or_else(|error| panic!("{statements}: {error}"))
+    }
+
     fn try_sql(&self, statements: &str) -> Result<String, String> {
+        self.run_sql("postgres", statements)
+    }
+
+    fn run_sql(&self, database: &str, statements: &str) -> Result<String, String> {
         let ran = Command::new(self.commands.join("psql"))
             .args(["-U", "postgres", "-qAt", "-v", "ON_ERROR_STOP=1", "-c", statements, "-h"])
             .arg(self.socket.path())
-            .args(["-p", &self.port.to_string(), "postgres"])
+            .args(["-p", &self.port.to_string(), database])
             .output()
             .map_err(|error| error.to_string())?;
         if ran.status.success() {

@@ -96,25 +96,24 @@ pub(crate) fn connections(url: &Secret) -> Result<Connections, PoolError> {
     Connections::of_one_thread(&options, COMMAND_CONNECTIONS)
 }
 
+/// Settings of a transaction that may take long. They end with it, and no statement here is prepared: a
+/// pooler in transaction mode may run the next one on another connection.
+pub(crate) const LONG: &str = "SET LOCAL statement_timeout = 0; \
+    SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL bytea_output = hex";
+
 /// A connection that ends when it is dropped, with its transaction.
 pub(crate) async fn connect(connections: &Connections) -> Result<ClientWrapper, DatabaseError> {
     let client = connections.pool.get().await;
     let client = client.map_err(|error| DatabaseError::Unreachable(describe(&error)))?;
-    let client = Object::take(client);
-    client
-        .batch_execute(
-            "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET bytea_output = hex",
-        )
-        .await?;
-    Ok(client)
+    Ok(Object::take(client))
 }
 
 /// The newest step of the tables; `None`: there are no tables.
 pub(crate) async fn layout(client: &ClientWrapper) -> Result<Option<i32>, DatabaseError> {
-    if !client.query_one(HAS_TABLES, &[]).await?.get::<_, bool>(0) {
+    if !client.query_typed_one(HAS_TABLES, &[]).await?.get::<_, bool>(0) {
         return Ok(None);
     }
-    Ok(client.query_one("SELECT max(step) FROM migrations", &[]).await?.get(0))
+    Ok(client.query_typed_one("SELECT max(step) FROM migrations", &[]).await?.get(0))
 }
 
 /// Fails unless this build has made the newest tables.
@@ -129,12 +128,12 @@ pub(crate) async fn require_layout(client: &ClientWrapper) -> Result<(), Databas
 /// Fails if nodes have leases.
 pub(crate) async fn refuse_nodes(client: &ClientWrapper) -> Result<(), DatabaseError> {
     let sql = "SELECT name FROM nodes WHERE lease_until > clock_timestamp() ORDER BY id";
-    let nodes: Vec<String> = client.query(sql, &[]).await?.iter().map(|row| row.get(0)).collect();
+    let nodes: Vec<String> = client.query_typed(sql, &[]).await?.iter().map(|row| row.get(0)).collect();
     if nodes.is_empty() { Ok(()) } else { Err(DatabaseError::InUse(nodes)) }
 }
 
 /// Rises with each start of a node.
 pub(crate) async fn newest_node(client: &ClientWrapper) -> Result<i64, DatabaseError> {
     let sql = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM node_ids";
-    Ok(client.query_one(sql, &[]).await?.get(0))
+    Ok(client.query_typed_one(sql, &[]).await?.get(0))
 }

@@ -4,7 +4,7 @@ use crate::ports::StoreError;
 use crate::store::postgres::pool::Connections;
 use crate::store::postgres::session::failed;
 use crate::store::postgres::transfer::access::{
-    DatabaseError, connect, newest_node, refuse_nodes, require_layout,
+    DatabaseError, LONG, connect, newest_node, refuse_nodes, require_layout,
 };
 use crate::store::postgres::transfer::copy_text::read_row;
 use crate::store::rows::transfer::TransferTable;
@@ -27,7 +27,8 @@ impl<'c> Snapshot<'c> {
         connections.wait(async {
             let client = connect(connections).await?;
             require_layout(&client).await?;
-            client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
+            let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {LONG}");
+            client.batch_execute(&begin).await?;
             let first_node = newest_node(&client).await?;
             Ok(Self { client, connections, first_node })
         })
@@ -47,13 +48,13 @@ impl<'c> Snapshot<'c> {
     /// Names the database as it is now: a node that uses it changes this.
     pub(crate) fn identity(&self) -> Result<String, DatabaseError> {
         let sql = "SELECT current_database() || '.' || current_schema()";
-        let place: String = self.connections.wait(self.client.query_one(sql, &[]))?.get(0);
+        let place: String = self.connections.wait(self.client.query_typed_one(sql, &[]))?.get(0);
         Ok(format!("database {place} after node {}", self.first_node))
     }
 
     /// The rows that a statement returns.
     pub(crate) fn query(&self, sql: &str) -> Result<Vec<Row>, DatabaseError> {
-        Ok(self.connections.wait(self.client.query(sql, &[]))?)
+        Ok(self.connections.wait(self.client.query_typed(sql, &[]))?)
     }
 
     /// Calls `each` with all rows of a table.

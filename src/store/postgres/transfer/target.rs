@@ -2,9 +2,10 @@
 
 use crate::ports::StoreError;
 use crate::store::postgres::migrations::{NEWEST, UNFINISHED_TRANSFER, migrate};
+use crate::store::postgres::param_types::with_types;
 use crate::store::postgres::pool::Connections;
 use crate::store::postgres::session::{document, failed, read_document};
-use crate::store::postgres::transfer::access::{DatabaseError, connect, layout, refuse_nodes};
+use crate::store::postgres::transfer::access::{DatabaseError, LONG, connect, layout, refuse_nodes};
 use crate::store::postgres::transfer::copy_text::write_row;
 use crate::store::rows::transfer::TransferTable;
 use crate::store::rows::transfer::progress::TransferProgress;
@@ -49,7 +50,7 @@ impl<'c> TargetDatabase<'c> {
             // A node that starts from here on sees the setting; one that has started before must not find it.
             let refused = refuse_nodes(&client).await;
             if refused.is_err() && progress.table.is_empty() {
-                client.execute(FORGET, &[&UNFINISHED_TRANSFER]).await?;
+                client.execute_typed(FORGET, &with_types(&[&UNFINISHED_TRANSFER])).await?;
             }
             refused.map(|()| Self { client, connections, progress })
         })
@@ -69,14 +70,15 @@ impl<'c> TargetDatabase<'c> {
     ) -> Result<(), StoreError> {
         let (before, after) = (document(&self.progress)?, document(progress)?);
         self.connections.wait(async {
-            let transaction = self.client.transaction().await.map_err(|error| failed(&error))?;
+            let transaction = begin_long(&mut self.client).await.map_err(|error| failed(&error))?;
             if table.name == COUNTERS {
                 set_counters(&transaction, table, rows).await?;
             } else {
                 copy_in(&transaction, table, rows).await?;
             }
             let sql = "UPDATE settings SET value = $2 WHERE key = $1 AND value = $3";
-            let updated = transaction.execute(sql, &[&UNFINISHED_TRANSFER, &after, &before]).await;
+            let params = with_types(&[&UNFINISHED_TRANSFER, &after, &before]);
+            let updated = transaction.execute_typed(sql, &params).await;
             if updated.map_err(|error| failed(&error))? != 1 {
                 return Err(StoreError::Io("another migration writes to the database".to_owned()));
             }
@@ -95,16 +97,22 @@ impl<'c> TargetDatabase<'c> {
                        FROM lost WHERE jobs RETURNING id) \
                    UPDATE jobs SET lease_node = node.id FROM node WHERE status = 'running' AND lease_node IS NULL";
         self.connections.wait(async {
-            self.client.execute(sql, &[&env!("CARGO_PKG_VERSION")]).await?;
-            Ok(self.client.batch_execute("ANALYZE").await?)
+            self.client.execute_typed(sql, &with_types(&[&env!("CARGO_PKG_VERSION")])).await?;
+            Ok(self.client.batch_execute(&format!("BEGIN; {LONG}; ANALYZE; COMMIT")).await?)
         })
     }
 
     /// Lets nodes start.
     pub(crate) fn release(self) -> Result<(), DatabaseError> {
-        self.connections.wait(self.client.execute(FORGET, &[&UNFINISHED_TRANSFER]))?;
+        self.connections.wait(self.client.execute_typed(FORGET, &with_types(&[&UNFINISHED_TRANSFER])))?;
         Ok(())
     }
+}
+
+async fn begin_long(client: &mut ClientWrapper) -> Result<Transaction<'_>, tokio_postgres::Error> {
+    let transaction = client.transaction().await?;
+    transaction.batch_execute(LONG).await?;
+    Ok(transaction)
 }
 
 /// Marks an empty database as the target of this source. Returns how far an earlier attempt came.
@@ -113,10 +121,10 @@ async fn begin(
     source: String,
     tables: &[TransferTable],
 ) -> Result<TransferProgress, DatabaseError> {
-    let transaction = client.transaction().await?;
+    let transaction = begin_long(client).await?;
     transaction.batch_execute("LOCK TABLE settings IN EXCLUSIVE MODE").await?;
     let sql = "SELECT value FROM settings WHERE key = $1";
-    if let Some(found) = transaction.query_opt(sql, &[&UNFINISHED_TRANSFER]).await? {
+    if let Some(found) = transaction.query_typed_opt(sql, &with_types(&[&UNFINISHED_TRANSFER])).await? {
         let progress: TransferProgress = read_document(found.get(0))?;
         if progress.source != source {
             return Err(DatabaseError::OtherMigration { found: progress.source });
@@ -125,13 +133,14 @@ async fn begin(
     }
     for table in tables.iter().filter(|table| table.name != COUNTERS) {
         let sql = format!("SELECT EXISTS (SELECT FROM {})", table.name);
-        if transaction.query_one(&sql, &[]).await?.get::<_, bool>(0) {
+        if transaction.query_typed_one(&sql, &[]).await?.get::<_, bool>(0) {
             return Err(DatabaseError::NotEmpty { table: table.name });
         }
     }
     let progress = TransferProgress::begin(source);
     let sql = "INSERT INTO settings VALUES ($1, $2)";
-    transaction.execute(sql, &[&UNFINISHED_TRANSFER, &document(&progress)?]).await?;
+    let text = document(&progress)?;
+    transaction.execute_typed(sql, &with_types(&[&UNFINISHED_TRANSFER, &text])).await?;
     // The next start counts them again.
     transaction
         .batch_execute("DELETE FROM stored_bytes; DELETE FROM settings WHERE key = 'stored_bytes'")
@@ -173,8 +182,8 @@ async fn set_counters(
         let value: i64 = cell.parse().map_err(|_| StoreError::Corrupt(format!("{column} is no number")))?;
         // 0 is no acceptance number: the sequence begins after it.
         if value > 0 {
-            let set =
-                transaction.execute("SELECT setval($1::text::regclass, $2)", &[&sequence, &value]).await;
+            let sql = "SELECT setval($1::text::regclass, $2)";
+            let set = transaction.execute_typed(sql, &with_types(&[&sequence, &value])).await;
             set.map_err(|error| failed(&error))?;
         }
     }
