@@ -54,6 +54,9 @@ pub(super) fn open_database(
     Ok(store)
 }
 
+/// What a delivery may take beside `webhooks.timeout_s`, seconds: to look its host up, and to be recorded.
+const DELIVERY_SLACK_S: u64 = 30;
+
 /// How this node reaches the database.
 pub fn database_options(config: &Config, url: &Secret) -> PostgresOptions {
     let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -74,6 +77,7 @@ fn store_options(config: &Config) -> StoreOptions {
         share: config.worker_share(),
         has_quotas: config.auth_mode != AuthMode::Single,
         exports_spans: config.otlp.endpoint.is_some(),
+        delivery_lease_s: config.webhooks.timeout_s.saturating_add(DELIVERY_SLACK_S),
         ..config.store.clone()
     }
 }

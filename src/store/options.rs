@@ -52,6 +52,10 @@ pub struct StoreOptions {
     /// Whether ended jobs are queued for the export of their spans. Follows from `otlp:`.
     #[serde(skip)]
     pub exports_spans: bool,
+    /// How long a node that is gone keeps the webhook deliveries that it has taken, seconds: longer than one
+    /// takes. Follows from `webhooks.timeout_s`.
+    #[serde(skip)]
+    pub delivery_lease_s: u64,
 }
 
 /// Retention of ended jobs and of uploaded files.
@@ -102,6 +106,7 @@ impl Default for StoreOptions {
             new_store: false,
             has_quotas: true,
             exports_spans: false,
+            delivery_lease_s: 60,
         }
     }
 }

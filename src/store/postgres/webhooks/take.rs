@@ -7,9 +7,6 @@ use crate::ports::StoreError;
 use crate::store::postgres::session::{Columns, SqlSession, sql_number};
 use crate::store::postgres::writer::act::Act;
 
-/// How long a node that is gone keeps what it has taken, seconds.
-const LEASE_S: i64 = 60;
-
 /// How long a delivery that cannot be read lets the others of its host go first, milliseconds.
 const UNREADABLE_DELAY_MS: u64 = 3_600_000;
 
@@ -65,8 +62,9 @@ impl Act<'_> {
              FROM picked WHERE d.id = picked.id AND d.next_try_ms <= $1 RETURNING d.id, d.delivery::text",
             free()
         );
+        let lease_s = sql_number(self.shared.options.delivery_lease_s);
         let params = (sql_number(now_ms), sql_number(max));
-        let rows = self.session.rows(&sql, &[&params.0, &busy, &self.node, &params.1, &LEASE_S]).await?;
+        let rows = self.session.rows(&sql, &[&params.0, &busy, &self.node, &params.1, &lease_s]).await?;
         let (mut taken, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
         for row in rows {
             let id: DeliveryId = row.parsed(0)?;
