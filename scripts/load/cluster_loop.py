@@ -230,8 +230,22 @@ class Cut(Trial):
         time.sleep(seconds)
         if seconds > LEASE_S and node.losses() == losses:
             self.history.add_violation(f"{node.name} does not give its jobs up without the database")
+        if seconds > LEASE_S:
+            self.check_refusals(node)
         proxy.join()
         time.sleep(1)
+
+    def check_refusals(self, node):
+        """A node without its database answers soon: it lives, and takes nothing."""
+        for method, path, body, expected in (
+            ("GET", "/healthz", None, 200), ("GET", "/readyz", None, 503), ("POST", "/v1/jobs", '{"input": "x"}', 503),
+        ):
+            try:
+                status = node.request(method, path, body, timeout=5)[0]
+            except INTERRUPTED as error:
+                status = error
+            if status != expected:
+                self.history.add_violation(f"{node.name} without the database: {method} {path}: {status}")
 
 
 class Reply(Trial):

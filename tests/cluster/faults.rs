@@ -5,7 +5,7 @@ use crate::support::database;
 use crate::support::sql_proxy::SqlProxy;
 use crate::support::{Server, against, assert_whole, text_of, wait_until};
 use serde_json::json;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Sends a signal to a server.
 pub(super) fn signal(name: &str, server: &Server) {
@@ -79,6 +79,85 @@ fn connections_that_the_database_cuts_lose_nothing() {
     }
     let again: &Server = two;
     assert_eq!(again.get("/readyz").status, 200);
+}
+
+#[test]
+fn a_database_that_hangs_is_refused_soon_and_used_again_without_a_restart() {
+    let Some(schema) = database::schema() else { return };
+    let (proxy, upstream) = (SqlProxy::start(&schema), paced("piece by piece ", 100, 20));
+    let (url, config) = (proxy.url(&schema), against(&upstream, "workers: 2"));
+    let server = Server::start_with(&format!("{config}\nstore: {{url: \"{url}\", lease_s: {LEASE_S}}}\n"));
+    let id = server.submit(&json!({"input": "go"}));
+    let path = format!("/v1/jobs/{id}/events?format=delta");
+    let mut events = server.stream(&path, 0);
+    assert!(events.any(|event| event.data["type"] == "text"), "it runs");
+    proxy.freeze(true);
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        // More than there are threads for reads.
+        let reads: Vec<_> = (0..40).map(|_| scope.spawn(|| server.get(&format!("/v1/jobs/{id}")))).collect();
+        let posts: Vec<_> = (0..8).map(|_| scope.spawn(|| server.post("/v1/jobs", &body()))).collect();
+        for reply in reads.into_iter().chain(posts).map(|asking| asking.join().expect("a reply")) {
+            assert_eq!(reply.status, 503, "{}", reply.body);
+            assert!(reply.header("retry-after").is_some(), "{reply:?}");
+        }
+    });
+    assert!(began.elapsed() < Duration::from_secs(4 * LEASE_S), "{:?}", began.elapsed());
+    let asked = Instant::now();
+    assert_eq!(server.get("/healthz").status, 200);
+    assert_eq!(server.post("/v1/jobs", &body()).status, 503);
+    assert_eq!(server.get("/readyz").status, 503);
+    assert!(asked.elapsed() < Duration::from_secs(1), "at once: {:?}", asked.elapsed());
+    proxy.freeze(false);
+    wait_until("it takes jobs again", || server.post("/v1/jobs", &body()).status == 202);
+    assert_eq!(server.wait(&id)["status"], "succeeded", "{}", server.log());
+    let events: Vec<_> = events.collect();
+    assert_eq!(events.last().map(|event| event.name.as_str()), Some("done"), "the stream has stayed open");
+    assert_whole(&server.events(&id));
+    assert_eq!(text_of(&server.events(&id)), "piece by piece ".repeat(100));
+}
+
+#[test]
+fn an_outage_of_the_database_is_no_crash_of_the_jobs_that_ran() {
+    let Some(schema) = database::schema() else { return };
+    let (proxy, upstream) = (SqlProxy::start(&schema), paced("piece by piece ", 60, 20));
+    let (url, config) = (proxy.url(&schema), against(&upstream, "workers: 4"));
+    let config = format!("{config}\nstore: {{url: \"{url}\", lease_s: {LEASE_S}}}\n");
+    let nodes = [Server::start_with(&config), Server::start_with(&config)];
+    let ids: Vec<String> = (0..8).map(|n| nodes[n % 2].submit(&json!({"input": "go"}))).collect();
+    wait_until("all run", || schema.sql("SELECT count(*) FROM jobs WHERE status = 'running'") == "8");
+    proxy.freeze(true);
+    std::thread::sleep(Duration::from_secs(2 * LEASE_S));
+    proxy.freeze(false);
+    for id in &ids {
+        assert_eq!(nodes[0].wait(id)["status"], "succeeded");
+        let events = nodes[1].events(id);
+        assert_whole(&events);
+        assert_eq!(text_of(&events), "piece by piece ".repeat(60));
+        let resumed: Vec<_> = events.iter().filter(|event| event.data["reason"].is_string()).collect();
+        assert!(resumed.iter().any(|event| event.data["reason"] == "resumed after the database was away"));
+        assert!(!resumed.iter().any(|event| event.data["reason"] == "resumed after a crash"), "{resumed:?}");
+    }
+}
+
+fn body() -> serde_json::Value {
+    json!({"input": "more"})
+}
+
+#[test]
+fn a_node_whose_database_hangs_stops_when_it_is_asked_to() {
+    let Some(schema) = database::schema() else { return };
+    let (proxy, upstream) = (SqlProxy::start(&schema), paced("piece by piece ", 400, 20));
+    let (url, config) = (proxy.url(&schema), against(&upstream, "limits: {drain_s: 1}"));
+    let mut server =
+        Server::start_with(&format!("{config}\nstore: {{url: \"{url}\", lease_s: {LEASE_S}}}\n"));
+    let id = server.submit(&json!({"input": "go"}));
+    let mut events = server.stream(&format!("/v1/jobs/{id}/events?format=delta"), 0);
+    assert!(events.any(|event| event.data["type"] == "text"), "it runs");
+    proxy.freeze(true);
+    std::thread::sleep(Duration::from_millis(100));
+    signal("-TERM", &server);
+    assert!(server.wait_for_exit().success(), "{}", server.log());
 }
 
 #[test]

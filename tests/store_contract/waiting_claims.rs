@@ -112,6 +112,35 @@ fn each_of_many_jobs_goes_to_one_of_many_waiting_workers() {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a commit takes real time")]
+fn wait_us(time: u64) {
+    std::thread::sleep(Duration::from_micros(time));
+}
+
+#[test]
+fn a_worker_that_becomes_idle_during_a_commit_gets_the_job_that_it_makes_ready() {
+    let fixture = Fixture::new();
+    for n in 1..=200_u64 {
+        let submitted = fixture.store.submit(vec![job(n.into(), ANN)]);
+        // At another moment of the commit each time.
+        wait_us(10 * (n % 100));
+        let (sender, claims) = mpsc::channel();
+        let store = Arc::clone(&fixture.store);
+        let worker = std::thread::spawn(move || {
+            let stop = CancelToken::new(Arc::new(SystemClock::new()));
+            drop(sender.send(store.claim_next(&stop, LONG)));
+        });
+        // Less than the time after which a store looks without a hint.
+        let claim = claims.recv_timeout(Duration::from_secs(1));
+        let lease = claim.unwrap_or_else(|_| panic!("job {n} is left")).unwrap().expect("the job");
+        submitted.wait().unwrap();
+        // The store sees that there is no other job.
+        let (ended, none) = fixture.store.finish_and_claim(lease.fence(), vec![], done(id(n.into()), "one"));
+        assert!(ended.is_ok() && none.is_none());
+        worker.join().unwrap();
+    }
+}
+
 #[test]
 fn waiting_workers_get_an_error_when_the_store_closes() {
     let fixture = Fixture::new();

@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -50,6 +51,8 @@ pub(crate) struct SqlProxy {
 
 struct Shared {
     server: PathBuf,
+    /// Nothing is passed on, and nothing is refused.
+    is_frozen: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -71,8 +74,11 @@ impl SqlProxy {
     pub(crate) fn start(schema: &Schema) -> Self {
         let directory = TempDir::new().unwrap();
         let listener = UnixListener::bind(directory.path().join(SOCKET)).unwrap();
-        let shared =
-            Arc::new(Shared { server: schema.socket().join(SOCKET), state: Mutex::new(State::default()) });
+        let shared = Arc::new(Shared {
+            server: schema.socket().join(SOCKET),
+            is_frozen: AtomicBool::new(false),
+            state: Mutex::new(State::default()),
+        });
         let serving = Arc::clone(&shared);
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
@@ -111,7 +117,13 @@ impl SqlProxy {
     pub(crate) fn close(&self) {
         let mut state = self.shared.state();
         state.is_closed = true;
+        self.shared.is_frozen.store(false, Ordering::SeqCst);
         state.cut_all();
+    }
+
+    /// From now on nothing is passed on, and nothing is refused; or that has an end.
+    pub(crate) fn freeze(&self, is_frozen: bool) {
+        self.shared.is_frozen.store(is_frozen, Ordering::SeqCst);
     }
 
     /// Ends the process after this many statements. If the last one is a commit, it may take place.
@@ -221,7 +233,14 @@ impl Shared {
         self.state.lock().unwrap()
     }
 
+    fn wait_while_frozen(&self) {
+        while self.is_frozen.load(Ordering::SeqCst) {
+            wait(Duration::from_millis(20));
+        }
+    }
+
     fn serve(&self, mut client: UnixStream) -> io::Result<()> {
+        self.wait_while_frozen();
         let mut server = UnixStream::connect(&self.server)?;
         let pair = [client.try_clone()?, server.try_clone()?];
         let mut state = self.state();
@@ -244,6 +263,7 @@ impl Shared {
         replies(server, Some(&mut *client))?;
         let mut prepared = HashMap::new();
         while let Some(batch) = Batch::read(client, &mut prepared)? {
+            self.wait_while_frozen();
             let action = self.state().decide(&batch);
             match action {
                 Action::Forward if batch.sql.contains("LISTEN") => return listen(&batch, client, server),

@@ -259,19 +259,26 @@ impl EventReader {
         Ok(None)
     }
 
-    /// The next piece of a long frame; the rest stays in the store.
+    /// The next piece of a long frame; the rest stays in the store. Nothing while the database is away: not
+    /// even a comment may stand inside of a frame.
     async fn slice(&mut self, mut frame: LongFrame) -> Result<Vec<u8>, StreamPageError> {
         let (store, job) = (Arc::clone(&self.context.app.store), self.request.job);
         let reading = blocking(move || {
-            let page = store.events(job, frame.cursor(), PAGE_EVENTS)?;
-            let slice = frame.piece(&page.events)?;
-            Ok::<_, FrameError>((slice, frame))
+            let page = store.events(job, frame.cursor(), PAGE_EVENTS).map_err(FrameError::from);
+            (page.and_then(|page| frame.piece(&page.events)), frame)
         });
-        let (slice, frame) = reading.await.map_err(|_| StreamPageError::Thread)??;
-        if !frame.is_whole() {
+        let (slice, frame) = reading.await.map_err(|_| StreamPageError::Thread)?;
+        let is_away = matches!(slice, Err(FrameError::Store(StoreError::Unreachable)));
+        if is_away || (slice.is_ok() && !frame.is_whole()) {
             self.parts.push_front(PagePart::Long(frame));
         }
-        Ok(slice)
+        if !is_away {
+            return Ok(slice?);
+        }
+        tokio::select! {
+            () = tokio::time::sleep(REWATCH) => Ok(Vec::new()),
+            () = self.shutdown.reached(ShutdownStage::Closing) => Ok(slice?),
+        }
     }
 
     /// Whether the caller may still read: its account is active and its key was not revoked. A store that

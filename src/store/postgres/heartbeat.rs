@@ -1,7 +1,7 @@
 //! Renews the lease of this node, gives its jobs up when that fails for too long, and takes over the jobs of
 //! nodes that are gone.
 
-use crate::ports::{Measurement, StoreError, Ticket};
+use crate::ports::{ClusterNode, Measurement, StoreError, Ticket};
 use crate::store::postgres::catalogue_watch::CatalogueWatch;
 use crate::store::postgres::jobs::take_over::NodeLoss;
 use crate::store::postgres::node::Heartbeat;
@@ -17,6 +17,7 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Time between two heartbeats. A third of it is enough to take a node's jobs over two seconds after its
 /// lease.
@@ -112,9 +113,8 @@ impl LeaseKeeper {
             self.register_again();
             return;
         }
-        // A network that delivers nothing must not stop this thread beyond the lease.
         let lease = shared.database.lease;
-        let beat = self.connections.read_within(lease / 3, async |session: &SqlSession<'_>| {
+        let beat = self.ask(async |session: &SqlSession<'_>| {
             if let Err(error) = shared.providers.tell(session).await {
                 tracing::warn!(%error, "cannot tell the other nodes of a provider's pause yet");
             }
@@ -137,13 +137,30 @@ impl LeaseKeeper {
         }
     }
 
+    /// Asks the database, for a third of the lease at most: a network that delivers nothing must not stop
+    /// this thread beyond the lease. Learns whether the database hangs; one that is away refuses at once.
+    fn ask<T>(
+        &self,
+        reader: impl AsyncFn(&SqlSession<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let (limit, began) = (self.shared.database.lease / 3, Instant::now());
+        let answer = self.connections.read_within(limit, reader);
+        let is_away = matches!(answer, Err(StoreError::Unreachable));
+        self.shared.silence.set(is_away && began.elapsed() >= limit / 2);
+        answer
+    }
+
     /// Acts on what a heartbeat has found that began at `began_ms`.
     fn settle(&mut self, beat: Heartbeat, began_ms: u64) {
-        let own = self.shared.node.id();
-        let gone = beat.nodes.iter().filter(|node| !node.is_live() && node.id != own);
-        let ended: Vec<i64> = gone.map(|node| node.id).collect();
+        let (own, now_ms) = (self.shared.node.id(), self.shared.clock.monotonic_ms());
         let mut state = self.shared.last_beat();
-        state.answered_ms = self.shared.clock.monotonic_ms();
+        state.note_answer(now_ms, self.shared.database.lease);
+        let loss_of = |node: &ClusterNode| {
+            let beat_ms = node.beat_age_ms.map(|age_ms| now_ms.saturating_sub(age_ms));
+            if beat_ms.is_some_and(|ms| state.is_outage(ms)) { NodeLoss::Outage } else { NodeLoss::Crash }
+        };
+        let gone = beat.nodes.iter().filter(|node| !node.is_live() && node.id != own);
+        let ended: Vec<(i64, NodeLoss)> = gone.map(|node| (node.id, loss_of(node))).collect();
         state.nodes = beat.nodes;
         if beat.is_alive {
             state.renewed_ms = began_ms;
@@ -154,8 +171,8 @@ impl LeaseKeeper {
         } else if !beat.is_alive {
             self.lose("its lease had ended");
         }
-        for node in ended {
-            self.take_overs.entry(node).or_insert(TakeOver { loss: NodeLoss::Crash, ticket: None });
+        for (node, loss) in ended {
+            self.take_overs.entry(node).or_insert(TakeOver { loss, ticket: None });
         }
     }
 
@@ -182,17 +199,17 @@ impl LeaseKeeper {
     fn register_again(&mut self) {
         let (shared, old) = (Arc::clone(&self.shared), self.shared.node.id());
         let register = async |session: &SqlSession<'_>| shared.node.register(session, &shared.database).await;
-        let registered = self.connections.read_within(shared.database.lease / 3, register);
-        match registered {
+        match self.ask(register) {
             Ok(database_ms) => {
                 shared.set_database_time(database_ms);
                 let now_ms = shared.clock.monotonic_ms();
                 let mut last = shared.last_beat();
-                (last.renewed_ms, last.answered_ms, last.lost) = (now_ms, now_ms, None);
+                last.note_answer(now_ms, shared.database.lease);
+                (last.renewed_ms, last.lost) = (now_ms, None);
                 drop(last);
                 self.is_loss_counted = false;
                 tracing::info!(node = shared.node.id(), "this node has a lease again");
-                self.take_overs.insert(old, TakeOver { loss: NodeLoss::Database, ticket: None });
+                self.take_overs.insert(old, TakeOver { loss: NodeLoss::Own, ticket: None });
                 shared.hint_ready();
                 shared.wake_job_writer();
             }
@@ -217,7 +234,7 @@ impl LeaseKeeper {
                 Some(outcome) => {
                     take_over.ticket = None;
                     // The next heartbeat finds another node again, but not this one.
-                    !log_take_over(*node, &outcome) && take_over.loss == NodeLoss::Database
+                    !log_take_over(*node, &outcome) && take_over.loss == NodeLoss::Own
                 }
             },
         });

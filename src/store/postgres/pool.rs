@@ -112,10 +112,15 @@ impl Connections {
         self.wait(async {
             let found = tokio::time::timeout(limit, self.read(reader)).await;
             found.unwrap_or_else(|_| {
-                self.pool.retain(|_, _| false);
+                self.close_idle();
                 Err(StoreError::Unreachable)
             })
         })
+    }
+
+    /// Closes the connections that nobody uses: an answer that nobody waits for any more may still come.
+    pub(crate) fn close_idle(&self) {
+        self.pool.retain(|_, _| false);
     }
 
     async fn client(&self) -> Result<Client, StoreError> {
@@ -162,7 +167,12 @@ fn serve_node(config: &mut Config, options: &PostgresOptions) {
         return;
     }
     let idle_ms = third.saturating_mul(2).as_millis();
-    let ours = format!("{PLANS} -c idle_in_transaction_session_timeout={idle_ms}");
+    let (lease_ms, third_s) = (options.lease.as_millis(), third.as_secs().max(1));
+    // The server's side of the connection, too: a transaction that cannot send its replies keeps its locks.
+    let ours = format!(
+        "{PLANS} -c idle_in_transaction_session_timeout={idle_ms} -c tcp_user_timeout={lease_ms} \
+         -c tcp_keepalives_idle={third_s} -c tcp_keepalives_interval={third_s} -c tcp_keepalives_count=2"
+    );
     // Options of the URL come last: they win.
     let all = config.get_options().map_or_else(|| ours.clone(), |given| format!("{ours} {given}"));
     config.options(all);

@@ -12,7 +12,7 @@ use crate::store::limits::StoreLimits;
 use crate::store::options::StoreOptions;
 use crate::store::postgres::accounts::quota_room::QuotaRooms;
 use crate::store::postgres::jobs::unfinished::UnfinishedEstimate;
-use crate::store::postgres::last_beat::LastBeat;
+use crate::store::postgres::last_beat::{LastBeat, Silence};
 use crate::store::postgres::next_due::NextDue;
 use crate::store::postgres::node::NodeLease;
 use crate::store::postgres::options::PostgresOptions;
@@ -27,6 +27,7 @@ use crate::store::rows::clock_trust::{ClockReading, ClockTrust, StoredClock};
 use crate::store::rows::lease::Leases;
 use crate::store::slow_commits::{CommitTiming, SlowCommits};
 use crate::store::waiting_claims::{PublishedQueue, WaitingClaims};
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
@@ -52,6 +53,8 @@ pub(crate) struct PostgresShared {
     pub(crate) channel: String,
     pub(crate) node: NodeLease,
     last_beat: Mutex<LastBeat>,
+    /// Whether the database hangs.
+    pub(crate) silence: Silence,
     /// What the digests of this node's catalogues come from.
     pub(crate) catalogue: OnceLock<Arc<dyn CatalogueSource>>,
     pub(crate) providers: Arc<KnownProviders>,
@@ -126,6 +129,7 @@ impl PostgresShared {
             channel,
             node,
             last_beat: Mutex::new(last_beat),
+            silence: Silence::default(),
             catalogue: OnceLock::new(),
             providers,
             wake,
@@ -294,7 +298,7 @@ impl PostgresShared {
     }
 
     /// Runs `reader` with a connection of its own, and once more if that connection was lost: the database
-    /// may have started again meanwhile. Blocks.
+    /// may have started again meanwhile. Fails soon while the database hangs. Blocks.
     pub(crate) fn read<T>(
         &self,
         reader: impl AsyncFn(&SqlSession<'_>) -> Result<T, StoreError>,
@@ -302,7 +306,30 @@ impl PostgresShared {
         if self.is_closed.load(Ordering::SeqCst) {
             return Err(StoreError::Closed);
         }
-        self.connections.wait(self.connections.read(reader))
+        self.read_on(&self.connections, reader)
+    }
+
+    /// The same on these connections.
+    pub(crate) fn read_on<T>(
+        &self,
+        connections: &Connections,
+        reader: impl AsyncFn(&SqlSession<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut found = Err(StoreError::Unreachable);
+        let is_silent = {
+            let reading = pin!(async { found = connections.read(reader).await });
+            self.drive(connections, reading)
+        };
+        if is_silent {
+            connections.close_idle();
+        }
+        found
+    }
+
+    /// Blocks until this has ended, or until the database hangs; returns whether it does. One copy for all
+    /// readers: what drives a future is large.
+    fn drive(&self, connections: &Connections, work: Pin<&mut (dyn Future<Output = ()> + '_)>) -> bool {
+        connections.wait(self.silence.unless_silent(work)).is_none()
     }
 
     /// Applies the effects of a commit of this node.

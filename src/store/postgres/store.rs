@@ -167,10 +167,9 @@ impl PostgresStore {
         }
         heart.stop();
         self.shared.close();
-        let ended = self.shared.connections.wait(async {
-            let client = self.shared.connections.pool.get().await.map_err(|_| StoreError::Unreachable)?;
-            self.shared.node.unregister(&self.shared.connections.session(&client)).await
-        });
+        let unregister = async |session: &SqlSession<'_>| self.shared.node.unregister(session).await;
+        let limit = self.shared.database.lease / 3;
+        let ended = self.shared.connections.read_within(limit, unregister);
         if let Err(error) = ended {
             tracing::warn!(%error, "cannot give up the lease of this node; it ends by itself");
         }
@@ -204,13 +203,13 @@ impl PostgresStore {
         Ok(due_ms)
     }
 
-    /// A write of a client that concerns jobs: fails when the channel is full.
+    /// A write of a client that concerns jobs: fails when the channel is full or the database hangs.
     pub(crate) fn offer<T: Send + 'static, E: PortError>(
         &self,
         options: WriteOptions,
         change: impl AsyncFn(&mut Act<'_>) -> Result<T, E> + Send + 'static,
     ) -> Ticket<T, E> {
-        offer(&self.jobs, options, change)
+        self.offer_to(&self.jobs, options, change)
     }
 
     /// A write of a worker: waits while the channel is full, and for a database that is away.
@@ -231,7 +230,7 @@ impl PostgresStore {
         &self,
         change: impl AsyncFn(&mut Act<'_>) -> Result<T, E> + Send + 'static,
     ) -> Ticket<T, E> {
-        offer(&self.others, WriteOptions::default(), change)
+        self.offer_to(&self.others, WriteOptions::default(), change)
     }
 
     /// Blocks until all writes are over that [`PostgresStore::write`] has queued so far.
@@ -247,22 +246,26 @@ impl PostgresStore {
         &self,
         change: impl AsyncFn(&mut Act<'_>) -> Result<T, E> + Send + 'static,
     ) -> Ticket<T, E> {
-        offer(&self.ordered, WriteOptions::default(), change)
+        self.offer_to(&self.ordered, WriteOptions::default(), change)
     }
-}
 
-fn offer<T: Send + 'static, E: PortError>(
-    channel: &SyncSender<WriterRequest>,
-    options: WriteOptions,
-    change: impl AsyncFn(&mut Act<'_>) -> Result<T, E> + Send + 'static,
-) -> Ticket<T, E> {
-    let (write, ticket) = queued_write(options, change);
-    let refusal = match channel.try_send(WriterRequest::Write(write)) {
-        Ok(()) => return ticket,
-        Err(TrySendError::Full(_)) => StoreError::Busy,
-        Err(TrySendError::Disconnected(_)) => StoreError::Closed,
-    };
-    Ticket::resolved(Err(refusal.into()))
+    fn offer_to<T: Send + 'static, E: PortError>(
+        &self,
+        channel: &SyncSender<WriterRequest>,
+        options: WriteOptions,
+        change: impl AsyncFn(&mut Act<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Ticket<T, E> {
+        if self.shared.silence.is_silent() {
+            return Ticket::resolved(Err(StoreError::Unreachable.into()));
+        }
+        let (write, ticket) = queued_write(options, change);
+        let refusal = match channel.try_send(WriterRequest::Write(write)) {
+            Ok(()) => return ticket,
+            Err(TrySendError::Full(_)) => StoreError::Busy,
+            Err(TrySendError::Disconnected(_)) => StoreError::Closed,
+        };
+        Ticket::resolved(Err(refusal.into()))
+    }
 }
 
 /// What a node learns before it opens its store.
@@ -314,6 +317,7 @@ fn start(
         last_commit_ms: shared.clock.monotonic_ms(),
         waiting: Vec::new(),
         takes_jobs: true,
+        has_committed: true,
     };
     let mut writers = vec![thread("store").spawn(move || writer.run(&job_requests))?];
     let (ordered, ordered_requests) = (OtherWriter(Arc::clone(shared)), Mutex::new(ordered_requests));

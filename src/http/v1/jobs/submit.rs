@@ -22,7 +22,7 @@ use crate::http::sse::event::StreamFormat;
 use crate::http::sse::frame::TextMode;
 use crate::http::v1::idempotency::{self, RequestFingerprint};
 use crate::http::v1::wait;
-use crate::ports::{NewJob, NewWork};
+use crate::ports::{NewJob, NewWork, StoreError};
 use hyper::header::CONTENT_TYPE;
 use hyper::{HeaderMap, StatusCode};
 use std::sync::Arc;
@@ -86,7 +86,11 @@ async fn held(
     } else {
         wait::for_job(context, user, id, wait_s).await?;
         // Just written, so cached: rendering it below takes longer than reading it.
-        view::find(&*context.app.store, user, id)?.ok_or(ApiError::NotFound("job"))?
+        match view::find(&*context.app.store, user, id) {
+            // The job is accepted, whatever became of the database since.
+            Err(StoreError::Unreachable) if !job.status.is_terminal() => JobObject::fresh(job),
+            found => found?.ok_or(ApiError::NotFound("job"))?,
+        }
     };
     let status = if view.status.is_terminal() { StatusCode::OK } else { StatusCode::ACCEPTED };
     let mut response = response::json(status, &view);

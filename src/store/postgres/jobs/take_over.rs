@@ -13,8 +13,10 @@ use tokio_postgres::Row;
 pub(crate) enum NodeLoss {
     /// Its lease ended: it crashed, perhaps because of a job.
     Crash,
-    /// It could not reach the database, which no job caused.
-    Database,
+    /// Its lease ended because the database was away, which no job caused.
+    Outage,
+    /// It is this node, which could not reach the database, and has another number now.
+    Own,
 }
 
 impl Act<'_> {
@@ -23,13 +25,13 @@ impl Act<'_> {
     pub(crate) async fn take_over(&mut self, node: i64, loss: NodeLoss) -> Result<usize, StoreError> {
         // Waits for transactions of that node which have checked its lease; later ones fail.
         let sql = "DELETE FROM nodes WHERE id = $1 AND (lease_until < clock_timestamp() OR $2)";
-        let is_own = loss == NodeLoss::Database;
+        let is_own = loss == NodeLoss::Own;
         if self.session.execute(sql, &[&node, &is_own]).await? == 0 && !is_own {
             return Ok(0);
         }
         match loss {
-            NodeLoss::Crash => self.abandon_of_node(node).await?,
-            NodeLoss::Database => self.keep_unaccepted_batches(node).await?,
+            NodeLoss::Crash | NodeLoss::Outage => self.abandon_of_node(node).await?,
+            NodeLoss::Own => self.keep_unaccepted_batches(node).await?,
         }
         let sql = format!(
             "SELECT {ROW}, jobs.id FROM jobs WHERE status = 'running' AND lease_node = $1 ORDER BY accept FOR NO KEY UPDATE"
@@ -41,7 +43,7 @@ impl Act<'_> {
                 self.recover(&mut row, tail, loss).await?;
             }
         }
-        if loss == NodeLoss::Crash {
+        if !is_own {
             self.effects.metrics.take_over(u64::try_from(found.len()).unwrap_or(u64::MAX));
         }
         Ok(found.len())
@@ -68,7 +70,7 @@ impl Act<'_> {
         }
         let reason = match loss {
             NodeLoss::Crash => "resumed after a crash",
-            NodeLoss::Database => "resumed after the database was away",
+            NodeLoss::Outage | NodeLoss::Own => "resumed after the database was away",
         };
         row.resumed = Some(reason.to_owned());
         self.requeue(row, &mut tail, StatusPhase::Queued, Some(reason.to_owned())).await

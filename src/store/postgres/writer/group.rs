@@ -3,12 +3,13 @@
 use crate::domain::id::JobId;
 use crate::ports::{Lease, Measurement, StoreError};
 use crate::store::postgres::pool::Connections;
-use crate::store::postgres::session::{SqlFault, failed};
+use crate::store::postgres::session::{SqlFault, SqlSession, failed};
 use crate::store::postgres::shared::PostgresShared;
 use crate::store::postgres::writer::act::{Act, CommitOutcome};
 use crate::store::postgres::writer::commit_marks::CommitMark;
 use crate::store::postgres::writer::write::{QueuedWrite, WriteScope};
 use crate::store::slow_commits::CommitTiming;
+use deadpool_postgres::Client;
 
 /// Why a group was not committed.
 #[derive(Debug)]
@@ -30,6 +31,14 @@ pub(crate) struct GroupClaims {
 /// the database would notice the deadlock. A single write waits as long as it takes.
 const GROUP_LOCK_TIMEOUT_MS: u64 = 100;
 
+/// What became of the transaction of a group.
+enum GroupEnd {
+    /// It is committed.
+    Committed(CommitOutcome),
+    /// The reply to its commit was lost.
+    InDoubt(CommitOutcome),
+}
+
 /// Runs the writes, and serves the claims, in one transaction.
 pub(crate) async fn run_group(
     shared: &PostgresShared,
@@ -37,46 +46,81 @@ pub(crate) async fn run_group(
     writes: &mut [Box<dyn QueuedWrite>],
     claims: GroupClaims,
 ) -> Result<CommitOutcome, GroupFailure> {
-    let since_ms = shared.clock.monotonic_ms();
-    let unreachable = |_| GroupFailure { error: StoreError::Unreachable, fault: SqlFault::Connection };
     let mark = shared.commit_marks.next().map_err(|error| failure(error, None))?;
-    let client = connections.pool.get().await.map_err(unreachable)?;
+    let getting = shared.silence.unless_silent(connections.pool.get()).await;
+    let client = getting.and_then(Result::ok).ok_or_else(unreachable)?;
+    match run_transaction((shared, connections), &client, (writes, claims), &mark).await {
+        Ok(GroupEnd::Committed(outcome)) => Ok(outcome),
+        Ok(GroupEnd::InDoubt(outcome)) => {
+            // The question may need the place of this connection in the pool.
+            drop(Client::take(client));
+            let is_committed = is_committed((shared, connections), &mark, outcome.node).await?;
+            if is_committed { Ok(outcome) } else { Err(unreachable()) }
+        }
+        Err(failure) => {
+            if shared.silence.is_silent() {
+                // Its next user would wait behind replies that may never come.
+                drop(Client::take(client));
+            }
+            Err(failure)
+        }
+    }
+}
+
+async fn run_transaction(
+    (shared, connections): (&PostgresShared, &Connections),
+    client: &Client,
+    (writes, claims): (&mut [Box<dyn QueuedWrite>], GroupClaims),
+    mark: &CommitMark<'_>,
+) -> Result<GroupEnd, GroupFailure> {
+    let (since_ms, count) = (shared.clock.monotonic_ms(), writes.len());
+    let writing = Box::pin(write(shared, connections, client, (writes, claims), mark));
+    let written = shared.silence.unless_silent(writing).await;
+    let (session, outcome) = written.unwrap_or_else(|| Err(unreachable()))?;
+    let began_us = shared.clock.monotonic_us();
+    let fault = match shared.silence.unless_silent(session.commit()).await {
+        Some(Ok(())) => {
+            if let Some(meter) = shared.meter.get().filter(|_| outcome.has_written) {
+                let took_us = shared.clock.monotonic_us().saturating_sub(began_us);
+                meter.record(Measurement::Committed { writes: count, took_us });
+            }
+            let ended_ms = shared.clock.monotonic_ms();
+            shared.watch_commit(CommitTiming { began_ms: since_ms, ended_ms, writes: count });
+            return Ok(GroupEnd::Committed(outcome));
+        }
+        Some(Err(error)) => SqlFault::of(&error),
+        None => SqlFault::Connection,
+    };
+    if fault == SqlFault::Connection && outcome.has_written {
+        return Ok(GroupEnd::InDoubt(outcome));
+    }
+    Err(GroupFailure { error: StoreError::Unreachable, fault })
+}
+
+/// Sends everything of the transaction but its commit.
+async fn write<'c>(
+    shared: &'c PostgresShared,
+    connections: &Connections,
+    client: &'c Client,
+    (writes, claims): (&mut [Box<dyn QueuedWrite>], GroupClaims),
+    mark: &CommitMark<'_>,
+) -> Result<(SqlSession<'c>, CommitOutcome), GroupFailure> {
     let lock_timeout_ms = if writes.len() > 1 { GROUP_LOCK_TIMEOUT_MS } else { 0 };
-    let begun = connections.begin(&client, lock_timeout_ms).await;
+    let begun = connections.begin(client, lock_timeout_ms).await;
     let session =
         begun.map_err(|error| GroupFailure { error: failed(&error), fault: SqlFault::of(&error) })?;
     let mut act = Act::new(session, shared);
     let written = async {
         let leases = apply(&mut act, writes, claims).await?;
-        act.finish(leases, &mark).await
+        act.finish(leases, mark).await
     };
-    let outcome = match written.await {
-        Ok(outcome) => outcome,
+    match written.await {
+        Ok(outcome) => Ok((act.session, outcome)),
         Err(error) => {
             // Not left to the drop: on this thread nothing would send it before the next group.
             act.session.rollback().await;
-            return Err(failure(error, act.session.fault()));
+            Err(failure(error, act.session.fault()))
         }
-    };
-    let began_us = shared.clock.monotonic_us();
-    match act.session.commit().await {
-        Ok(()) => {
-            if let Some(meter) = shared.meter.get().filter(|_| outcome.has_written) {
-                let took_us = shared.clock.monotonic_us().saturating_sub(began_us);
-                meter.record(Measurement::Committed { writes: writes.len(), took_us });
-            }
-            let ended_ms = shared.clock.monotonic_ms();
-            shared.watch_commit(CommitTiming { began_ms: since_ms, ended_ms, writes: writes.len() });
-            Ok(outcome)
-        }
-        Err(error) => match SqlFault::of(&error) {
-            SqlFault::Connection if outcome.has_written => {
-                let is_committed = is_committed((shared, connections), &mark, outcome.node).await?;
-                let failure = GroupFailure { error: StoreError::Unreachable, fault: SqlFault::Connection };
-                if is_committed { Ok(outcome) } else { Err(failure) }
-            }
-            fault => Err(GroupFailure { error: StoreError::Unreachable, fault }),
-        },
     }
 }
 
@@ -110,6 +154,10 @@ async fn apply(
     Ok(leases)
 }
 
+fn unreachable() -> GroupFailure {
+    GroupFailure { error: StoreError::Unreachable, fault: SqlFault::Connection }
+}
+
 fn failure(error: StoreError, fault: Option<SqlFault>) -> GroupFailure {
     let fault = fault.unwrap_or(match error {
         // A node whose lease has ended tries again until it has a new one; then it finds no leases.
@@ -129,13 +177,14 @@ async fn is_committed(
     let lost = || GroupFailure { error: StoreError::Unreachable, fault: SqlFault::InDoubt };
     let deadline = tokio::time::Instant::now() + shared.database.lease;
     loop {
-        if let Ok(client) = connections.pool.get().await {
-            match mark.is_committed(&connections.session(&client), node).await {
-                Ok(Some(is_committed)) => return Ok(is_committed),
-                // This node has lost its lease, and with it its marks.
-                Ok(None) => return Err(lost()),
-                Err(_) => {}
-            }
+        let ask = async |session: &SqlSession<'_>| mark.is_committed(session, node).await;
+        let asking = shared.silence.unless_silent(connections.read(ask));
+        match tokio::time::timeout_at(deadline, asking).await.ok().flatten() {
+            Some(Ok(Some(is_committed))) => return Ok(is_committed),
+            // This node has lost its lease, and with it its marks.
+            Some(Ok(None)) => return Err(lost()),
+            Some(Err(_)) => {}
+            None => connections.close_idle(),
         }
         if tokio::time::Instant::now() >= deadline {
             return Err(lost());

@@ -3,7 +3,7 @@
 
 use crate::ports::{CancelReason, CancelToken, StoreError, Urgency};
 use crate::store::postgres::pool::Connections;
-use crate::store::postgres::session::{Columns, SqlFault};
+use crate::store::postgres::session::{Columns, SqlFault, SqlSession};
 use crate::store::postgres::shared::PostgresShared;
 use crate::store::postgres::writer::act::CommitOutcome;
 use crate::store::postgres::writer::group::{GroupClaims, GroupFailure, run_group};
@@ -57,6 +57,8 @@ pub(crate) struct JobWriter {
     pub(crate) waiting: Vec<Box<dyn QueuedWrite>>,
     /// Whether this node takes jobs.
     pub(crate) takes_jobs: bool,
+    /// Whether the last group was committed.
+    pub(crate) has_committed: bool,
 }
 
 impl JobWriter {
@@ -64,11 +66,18 @@ impl JobWriter {
     pub(crate) fn run(mut self, requests: &Receiver<WriterRequest>) {
         let mut is_open = true;
         while is_open || !self.waiting.is_empty() {
-            let pause = if self.waiting.is_empty() { self.pause() } else { RETRY_AFTER };
+            let has_unserved = self.shared.claims.has_unserved();
+            let pause = match has_unserved || !self.waiting.is_empty() {
+                true if self.has_committed => Duration::ZERO,
+                true => RETRY_AFTER,
+                false => self.pause(),
+            };
             let first = match requests.recv_timeout(pause) {
                 Ok(request) => Some(request),
                 Err(RecvTimeoutError::Timeout) => {
-                    self.look();
+                    if !has_unserved {
+                        self.look();
+                    }
                     None
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -85,13 +94,12 @@ impl JobWriter {
         let sql = "SELECT EXISTS (SELECT FROM jobs WHERE place = 'ready'), min(due_ms) FROM jobs WHERE place = 'delayed'";
         let shared = &self.shared;
         let hints = shared.ready_hints.load(Ordering::SeqCst);
-        let looking = self.connections.wait(async {
-            let client = self.connections.pool.get().await.map_err(|_| StoreError::Unreachable)?;
-            let found = self.connections.session(&client).one(sql, &[]).await?;
+        let look = async |session: &SqlSession<'_>| {
+            let found = session.one(sql, &[]).await?;
             Ok::<_, StoreError>((found.column::<bool>(0)?, found.optional_number(1)?))
-        });
+        };
         let is_due = |due_ms: Option<u64>| due_ms.is_some_and(|due_ms| due_ms <= shared.now_ms());
-        match looking {
+        match shared.read_on(&self.connections, look) {
             Ok((false, due_ms)) if !is_due(due_ms) => shared.publish_look(0, due_ms, hints),
             Ok(_) => shared.hint_ready(),
             // The next look may find the database again.
@@ -155,7 +163,9 @@ impl JobWriter {
             return;
         }
         let wanted = GroupClaims { wanted: if takes_jobs { claims.len() } else { 0 }, may_have_work };
-        match commit((&self.shared, &self.connections), writes, wanted) {
+        let result = commit((&self.shared, &self.connections), writes, wanted);
+        self.has_committed = matches!(result, GroupResult::Committed(_));
+        match result {
             GroupResult::Committed(outcome) => self.settle_claims(claims, *outcome, hints),
             GroupResult::Failed => self.shared.claims.put_back(claims, true),
             GroupResult::Away(writes) => {
