@@ -87,6 +87,21 @@ fn bad_lines_are_named_before_anything_is_submitted() {
 }
 
 #[test]
+fn a_report_that_cannot_be_written_costs_no_tokens() {
+    let (_upstream, server) = models();
+    let case = json!({"input": "hello", "checks": [{"contains": "hello"}]});
+    let cases = file(&server, "cases.jsonl", &format!("{case}\n"));
+    let directory = server.dir.to_str().expect("UTF-8").to_owned();
+    for path in [format!("{directory}/no/such/report"), directory] {
+        for kind in ["--json", "--html"] {
+            let ran = run(&server, &["eval", text(&cases), "--model", "one", kind, &path]);
+            assert!(ran.code == 1 && ran.err.contains(&format!("cannot write '{path}'")), "{}", ran.err);
+        }
+    }
+    assert_eq!(server.get("/v1/batches").json()["data"], json!([]), "nothing was submitted");
+}
+
+#[test]
 fn a_program_checks_the_answer_in_the_sandbox() {
     let (_upstream, server) = models();
     let cases = json!({"input": "hello", "checks": [{"program": "grep -q hello"}, {"program": "grep -q nothing || { echo lacks it >&2; exit 3; }"}]});

@@ -112,15 +112,19 @@ fn cancelled_crashed_and_approved_runs_replay_identically() {
         (1, _) => Answer::text("done"),
         _ => Answer::stream(vec![Act::Data(content("slow ")), Act::Hang]),
     });
-    let config = "approval: [\"text_process\"]\n";
-    let server = Server::start_against(&upstream, config);
+    // What a crash has cost is estimated with the price, which the configuration of the replay does not have.
+    let price = "price: {prompt: 1000, completion: 2000}";
+    let config =
+        against(&upstream, "approval: [\"text_process\"]\n").replace("/v1\"}", &format!("/v1\", {price}}}"));
+    let server = Server::start_with(&config);
     let job = server.submit(&json!({"input": "go"}));
     let status = |server: &Server, job: &str| server.get(&format!("/v1/jobs/{job}")).json()["status"].clone();
     wait_until("an approval is asked", || status(&server, &job) == "waiting");
     assert_eq!(server.post(&format!("/v1/jobs/{job}/approve"), &json!({})).status, 200);
     wait_until("the model answers", || export_of_events(&server, &job).contains("I am"));
-    let server = server.crash_and_restart(&against(&upstream, config));
+    let server = server.crash_and_restart(&config);
     assert_eq!(server.wait(&job)["status"], "succeeded");
+    assert!(export(&server, &job).contains("\"mark\":\"spent\""), "the crash has cost something");
     assert_identical(&server, &job);
     let job = server.submit(&json!({"input": "other", "tools": false}));
     wait_until("the model answers", || export_of_events(&server, &job).contains("slow"));

@@ -21,7 +21,7 @@ use nanoclaw_sandbox::{Sandbox, SandboxOptions};
 use report::{CaseResult, CheckResult, EvalReport};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -79,9 +79,12 @@ pub(crate) fn eval(
         CliError::failed(format!("{}: {}", args.file.display(), faults.join("\n")))
             .hint("a line is {\"input\":\"…\",\"checks\":[{\"contains\":\"…\"}]}; nothing was submitted")
     })?;
-    // Opened first: a program that cannot run costs no tokens.
+    // All is opened first: a program that cannot run, or a report that nobody can write, costs no tokens.
     let needs_sandbox = cases.iter().any(|case| case.checks.iter().any(check::Check::is_program));
     let sandbox = if needs_sandbox { Some(open_sandbox(sandbox()?)?) } else { None };
+    let [json, html] =
+        [&args.json, &args.html].map(|path| path.as_deref().map(ReportFile::begin).transpose());
+    let (json, html) = (json?, html?);
     let models: Vec<Option<&str>> = match args.models.as_slice() {
         [] => vec![None],
         models => models.iter().map(|model| Some(model.as_str())).collect(),
@@ -101,11 +104,11 @@ pub(crate) fn eval(
     let judge = |(trial, line): (&Trial<'_>, &Value)| run.judge(trial, line, sandbox.as_ref());
     let report = EvalReport { batch, results: trials.iter().zip(&lines).map(judge).collect() };
     terminal.data(&report.table(terminal.columns()))?;
-    if let Some(path) = &args.json {
-        write(path, &format!("{}\n", report.to_json()))?;
+    if let Some(file) = json {
+        file.finish(&format!("{}\n", report.to_json()))?;
     }
-    if let Some(path) = &args.html {
-        write(path, &html::page(&report))?;
+    if let Some(file) = html {
+        file.finish(&html::page(&report))?;
     }
     match report.failed() {
         0 => Ok(()),
@@ -131,15 +134,28 @@ fn read(path: &Path) -> Result<String, CliError> {
     Ok(text)
 }
 
-fn write(path: &Path, text: &str) -> Result<(), CliError> {
-    let written = AtomicFile::begin(path).and_then(|draft| {
-        draft.file().write_all(text.as_bytes())?;
-        draft.finish()
-    });
-    written.map_err(|error| {
-        CliError::failed(format!("cannot write '{}': {error}", path.display()))
-            .hint("name a file in a directory that you may write to")
-    })
+/// The file of a report, which replaces an older one at the end.
+struct ReportFile<'a> {
+    draft: AtomicFile,
+    path: &'a Path,
+}
+
+impl<'a> ReportFile<'a> {
+    fn begin(path: &'a Path) -> Result<Self, CliError> {
+        let draft = if path.is_dir() { Err(ErrorKind::IsADirectory.into()) } else { AtomicFile::begin(path) };
+        Ok(Self { draft: draft.map_err(|error| unwritable(path, &error))?, path })
+    }
+
+    fn finish(self, text: &str) -> Result<(), CliError> {
+        let Self { draft, path } = self;
+        let written = draft.file().write_all(text.as_bytes()).and_then(|()| draft.finish());
+        written.map_err(|error| unwritable(path, &error))
+    }
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> CliError {
+    CliError::failed(format!("cannot write '{}': {error}", path.display()))
+        .hint("name a file in a directory that you may write to")
 }
 
 fn open_sandbox(options: SandboxOptions) -> Result<Sandbox, CliError> {

@@ -5,6 +5,7 @@ use super::clock::ReplayClock;
 use super::recording::{Interruption, RunRecording};
 use crate::domain::event::{EngineMark, Event, Record, StatusPhase};
 use crate::domain::log_chain::{LogRecord, RecordPlace};
+use crate::domain::usage::UsageByModel;
 use crate::ports::{CancelReason, CancelToken};
 use std::sync::Arc;
 
@@ -43,6 +44,8 @@ pub(super) struct ReplayLog {
     /// The log begins within a run.
     is_within_run: bool,
     is_ended: bool,
+    /// An estimate of the recording has replaced another one.
+    has_recorded_estimate: bool,
     pub(super) difference: Option<Difference>,
 }
 
@@ -67,6 +70,7 @@ impl ReplayLog {
             running: None,
             is_within_run: kept > 0,
             is_ended: false,
+            has_recorded_estimate: false,
             difference: None,
         };
         for _ in 0..kept {
@@ -138,7 +142,10 @@ impl ReplayLog {
         if self.difference.is_some() {
             return false;
         }
-        let record = self.with_recorded_times(self.with_recorded_wait(self.placed(record)));
+        let placed = self.placed(record);
+        let record = self.with_recorded_estimate(placed);
+        let record = self.with_recorded_wait(record);
+        let record = self.with_recorded_times(record);
         let Ok(body) = serde_json::to_string(&record) else { return false };
         let place = self.next_place(&record);
         let line = LogRecord { place, body, link: None };
@@ -212,6 +219,30 @@ impl ReplayLog {
             }
             _ => record,
         }
+    }
+
+    /// What an answer has cost that a crash lost is estimated from prices and prompts, which may be others
+    /// here: the recorded estimate counts, and the sum at the end is that of the records.
+    fn with_recorded_estimate(&mut self, mut record: Record) -> Record {
+        if !self.is_checked() {
+            return record;
+        }
+        match (&mut record, self.recording.at(self.len())) {
+            (
+                Record::Mark(EngineMark::Spent { model, usage, agent: None }),
+                Some(Record::Mark(EngineMark::Spent { model: same, usage: recorded, agent: None })),
+            ) if model == same => {
+                self.has_recorded_estimate |= usage != recorded;
+                *usage = *recorded;
+            }
+            (Record::Event(Event::Done { usage, .. }), _) if self.has_recorded_estimate => {
+                let mut sum = UsageByModel::default();
+                self.records.iter().for_each(|record| sum.add_record(record, ""));
+                *usage = sum.total();
+            }
+            _ => {}
+        }
+        record
     }
 
     /// The replay takes other times for its calls: the recorded ones count.

@@ -97,6 +97,9 @@ pub(crate) fn replay(
     terminal: &Terminal,
 ) -> Result<ExitCode, CliError> {
     let file = read(sources, &args.run)?;
+    if let Some(fault) = &file.run.fault {
+        terminal.info(&format!("the log is not the one that was written: {fault}"));
+    }
     let spec = &file.run.run.spec;
     let (job, model) = (file.run.run.state.id.to_string(), spec.model.clone());
     let state = &file.run.run.state;

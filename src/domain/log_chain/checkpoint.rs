@@ -132,7 +132,7 @@ impl StoredCheckpoint {
         if (checkpoint.number, checkpoint.previous) != (number, previous) {
             return Err(CheckpointFault::Unchained(checkpoint.number));
         }
-        if key.is_some_and(|key| !key.has_signed(&checkpoint.message(), &checkpoint.signature)) {
+        if key.is_some_and(|key| !checkpoint.is_signed_by(key)) {
             return Err(CheckpointFault::Unsigned(checkpoint.number));
         }
         if checkpoint.digest != sha256(&heads.bytes()) {
@@ -143,6 +143,11 @@ impl StoredCheckpoint {
 }
 
 impl LogCheckpoint {
+    /// Whether the server with this key has made it.
+    pub fn is_signed_by(&self, key: &LogPublicKey) -> bool {
+        key.has_signed(&self.message(), &self.signature)
+    }
+
     /// The message that the server signs.
     fn message(&self) -> Vec<u8> {
         let Self { number, made_at_ms, after_ms, through_ms, jobs, digest, previous, signature: _ } = self;

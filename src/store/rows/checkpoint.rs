@@ -1,7 +1,9 @@
 //! Which jobs a checkpoint covers, and whether they still have the heads that it names. Pure.
 
 use crate::domain::id::JobId;
-use crate::domain::log_chain::{ChainLink, CheckpointJobs, LogCheckpoint, LogPublicKey, StoredCheckpoint};
+use crate::domain::log_chain::{
+    ChainLink, CheckpointJobs, LogCheckpoint, LogPublicKey, LogSigningKey, StoredCheckpoint,
+};
 use crate::store::rows::job::JobRow;
 use std::collections::HashMap;
 
@@ -21,6 +23,16 @@ pub(crate) fn is_due(newest: Option<&LogCheckpoint>, now_ms: u64) -> bool {
         let was_full = newest.made_at_ms.saturating_sub(newest.through_ms) > LAG_MS;
         was_full || now_ms >= newest.made_at_ms.saturating_add(INTERVAL_MS)
     })
+}
+
+/// Logs that another key has signed the newest checkpoint: the key of this server is lost, and was made anew.
+pub(crate) fn note_other_key(newest: Option<&LogCheckpoint>, key: &LogSigningKey) {
+    if let Some(newest) = newest.filter(|newest| !newest.is_signed_by(&key.public_key())) {
+        tracing::error!(
+            checkpoint = newest.number,
+            "another key has signed the checkpoints so far: put the old log_key back, else nothing proves them"
+        );
+    }
 }
 
 /// An ended job.

@@ -5,7 +5,8 @@ use crate::ports::StoreError;
 use crate::store::postgres::jobs::row::{ROW, read_row};
 use crate::store::postgres::session::{Columns, document, sql_number};
 use crate::store::postgres::writer::act::Act;
-use crate::store::rows::checkpoint::{CHECKPOINT_JOBS, EndedHead, LAG_MS, is_due, window};
+use crate::store::rows::checkpoint::{CHECKPOINT_JOBS, EndedHead, LAG_MS, is_due, note_other_key, window};
+use tokio_postgres::Row;
 
 impl Act<'_> {
     /// Makes the checkpoint of this day, if the last one is a day old.
@@ -21,19 +22,22 @@ impl Act<'_> {
         let lock = "SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' checkpoints', 0))";
         self.session.execute(lock, &[]).await?;
         let before = self.newest_checkpoint().await?;
+        note_other_key(before.as_ref(), key);
         let after_ms = before.as_ref().map_or(0, |before| before.through_ms);
         let until_ms = self.now_ms.saturating_sub(LAG_MS);
         let sql = format!(
-            "SELECT {ROW} FROM jobs WHERE retention IN (0, 1, 2) AND finished_at_ms > $1 AND finished_at_ms <= $2 \
+            "SELECT {ROW}, id, finished_at_ms FROM jobs WHERE retention IN (0, 1, 2) AND finished_at_ms > $1 AND finished_at_ms <= $2 \
              ORDER BY finished_at_ms, id LIMIT $3"
         );
         let limit = sql_number(CHECKPOINT_JOBS.saturating_add(1));
         let found = self.session.rows(&sql, &[&sql_number(after_ms), &sql_number(until_ms), &limit]).await?;
-        let heads = found.iter().filter_map(|row| read_row(row, 0).ok()).filter_map(|row| {
-            let finished_at_ms = row.job.finished_at_ms?;
-            Some(EndedHead { finished_at_ms, job: row.id(), head: row.job.log_head })
-        });
-        let Some((through_ms, heads)) = window(heads.collect(), until_ms) else { return Ok(None) };
+        // A row that cannot be read has its place in the window, too: the next one begins behind it.
+        let ended = |row: &Row| {
+            let head = read_row(row, 0).ok().and_then(|row| row.job.log_head);
+            Ok(EndedHead { finished_at_ms: row.number(7)?, job: row.parsed(6)?, head })
+        };
+        let heads: Result<Vec<_>, StoreError> = found.iter().map(ended).collect();
+        let Some((through_ms, heads)) = window(heads?, until_ms) else { return Ok(None) };
         let made = StoredCheckpoint::new(before.as_ref(), heads, (self.now_ms, through_ms), key);
         let sql = "INSERT INTO log_checkpoints (number, checkpoint) VALUES ($1, $2::text::json)";
         self.session.execute(sql, &[&sql_number(made.checkpoint.number), &document(&made)?]).await?;

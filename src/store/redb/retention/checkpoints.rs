@@ -9,7 +9,7 @@ use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::values;
 use crate::store::redb::retention::sweep::STAGES;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::rows::checkpoint::{CHECKPOINT_JOBS, EndedHead, LAG_MS, is_due, window};
+use crate::store::rows::checkpoint::{CHECKPOINT_JOBS, EndedHead, LAG_MS, is_due, note_other_key, window};
 
 /// The newest checkpoint.
 pub(crate) fn newest(
@@ -42,6 +42,7 @@ impl Transaction<'_> {
     pub(crate) fn make_checkpoint(&mut self) -> Result<Option<LogCheckpoint>, StoreError> {
         let Some(key) = self.log_key else { return Ok(None) };
         let before = newest(&self.tables.log_checkpoints)?;
+        note_other_key(before.as_ref(), key);
         let after_ms = before.as_ref().map_or(0, |before| before.through_ms);
         let until_ms = self.now_ms.saturating_sub(LAG_MS);
         let ended = self.ended_between(after_ms, until_ms)?;
