@@ -73,6 +73,38 @@ fn bodies_that_are_no_message_are_refused() {
 }
 
 #[test]
+fn a_client_of_a_version_with_batches_sends_many_messages_at_once() {
+    let server = Server::start();
+    let mut client = McpClient::unopened(&server, None);
+    let reply = client.send(&initialize("2025-03-26"));
+    assert_eq!(reply.json()["result"]["protocolVersion"], "2025-03-26");
+    client.session = reply.header("mcp-session-id").map(str::to_owned);
+    let session = client.session.clone().expect("a session");
+    let headers = [("content-type", "application/json"), ("mcp-session-id", session.as_str())];
+    let send = |messages: &Value| server.request(("POST", "/mcp"), &headers, &messages.to_string());
+    let code = json!({"code": "print(6 * 7)"});
+    let reply = send(&json!([
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        request(1, "tools/call", &json!({"name": "run_python", "arguments": code})),
+        {"jsonrpc": "2.0", "id": 2},
+        request(3, "no/such", &json!({})),
+        initialize("2025-03-26"),
+        request(1, "ping", &json!({})),
+    ]));
+    let replies = reply.json();
+    assert_eq!((reply.status, replies.as_array().map(Vec::len)), (200, Some(5)), "{replies}");
+    assert!(replies[0]["result"]["content"][0]["text"].as_str().is_some_and(|text| text.contains("42")));
+    let codes: Vec<&Value> =
+        replies.as_array().expect("an array").iter().map(|r| &r["error"]["code"]).collect();
+    let refused = json!(-32_600);
+    assert_eq!(codes, [&Value::Null, &refused, &json!(-32_601), &refused, &refused], "{replies}");
+    assert_eq!((&replies[1]["id"], &replies[2]["id"]), (&Value::Null, &json!(3)));
+    let notified = send(&json!([{"jsonrpc": "2.0", "method": "notifications/initialized"}]));
+    assert_eq!((notified.status, notified.body.as_str()), (202, ""));
+    assert_eq!(send(&json!([])).status, 400);
+}
+
+#[test]
 fn an_unknown_or_ended_session_is_a_404() {
     let server = Server::start();
     let mut client = McpClient::open(&server);

@@ -126,6 +126,13 @@ fn lines_that_are_no_message_get_an_error_and_the_next_one_is_answered() {
         writeln!(input, "{line}").expect("sends");
         assert_eq!(server.next()["error"]["code"], code, "{line}");
     }
+    let input = server.input.as_mut().expect("stdin is open");
+    input.write_all(b"\xff\n").expect("sends");
+    assert_eq!(server.next()["error"]["code"], -32_700, "no UTF-8");
+    let input = server.input.as_mut().expect("stdin is open");
+    input.write_all(&[b"x".repeat(32 << 20).as_slice(), b"\n"].concat()).expect("sends");
+    let long = server.next();
+    assert_eq!((&long["id"], &long["error"]["code"]), (&Value::Null, &json!(-32_600)), "{long}");
     let unknown = server.ask(&request(4, "no/such", &json!({})));
     assert_eq!((&unknown["id"], &unknown["error"]["code"]), (&json!(4), &json!(-32_601)));
     assert_eq!(server.close(), Some(0));

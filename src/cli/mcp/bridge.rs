@@ -18,6 +18,9 @@ const MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 const REPLY_BYTES: u64 = 256 * 1024 * 1024;
 /// The code of errors of this program, in the range that JSON-RPC leaves to servers.
 const BRIDGE_ERROR: i32 = -32_000;
+/// The codes of JSON-RPC for what is no JSON, and for JSON that is no message.
+const PARSE_ERROR: i32 = -32_700;
+const INVALID_REQUEST: i32 = -32_600;
 /// The status of a message of a session that the server does not have.
 const NOT_FOUND: u16 = 404;
 
@@ -44,7 +47,7 @@ struct BridgeSession {
 enum InputLine {
     Message(String),
     /// Longer than allowed, or no UTF-8.
-    Refused(&'static str),
+    Refused(i32, &'static str),
     End,
 }
 
@@ -66,7 +69,7 @@ impl Bridge {
         loop {
             match read_line(&mut input, state.most_bytes)? {
                 InputLine::End => break,
-                InputLine::Refused(reason) => state.fail(&Value::Null, reason),
+                InputLine::Refused(code, reason) => state.refuse(code, reason),
                 InputLine::Message(line) if line.trim().is_empty() => {}
                 InputLine::Message(line) => self.take(line),
             }
@@ -188,10 +191,19 @@ impl BridgeState {
     /// Replies with an error of this program. A notification gets none.
     fn fail(&self, id: &Value, reason: &str) {
         tracing::warn!(%id, reason, "an MCP message was not delivered");
-        if id.is_null() {
-            return;
+        if !id.is_null() {
+            self.reply_error(id, BRIDGE_ERROR, reason);
         }
-        let error = json!({"code": BRIDGE_ERROR, "message": reason});
+    }
+
+    /// Replies to what is no message, as JSON-RPC wants it.
+    fn refuse(&self, code: i32, reason: &str) {
+        tracing::warn!(reason, "a line is no MCP message");
+        self.reply_error(&Value::Null, code, reason);
+    }
+
+    fn reply_error(&self, id: &Value, code: i32, reason: &str) {
+        let error = json!({"code": code, "message": reason});
         if let Err(error) = self.write(&json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string()) {
             tracing::warn!(%error, "the client does not read any more");
         }
@@ -213,9 +225,10 @@ fn read_line(input: &mut impl BufRead, most: usize) -> io::Result<InputLine> {
     }
     if line.len() > most && line.last() != Some(&b'\n') {
         skip_line(input)?;
-        return Ok(InputLine::Refused("the message is longer than limits.body_bytes"));
+        return Ok(InputLine::Refused(INVALID_REQUEST, "the message is longer than limits.body_bytes"));
     }
-    Ok(String::from_utf8(line).map_or(InputLine::Refused("the message is no UTF-8"), InputLine::Message))
+    let refused = InputLine::Refused(PARSE_ERROR, "the message is no UTF-8");
+    Ok(String::from_utf8(line).map_or(refused, InputLine::Message))
 }
 
 fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
@@ -243,7 +256,7 @@ mod tests {
         loop {
             seen.push(match read_line(&mut input, 6).expect("reads") {
                 InputLine::Message(line) => line,
-                InputLine::Refused(reason) => format!("refused: {reason}"),
+                InputLine::Refused(code, reason) => format!("{code}: {reason}"),
                 InputLine::End => return seen,
             });
         }
@@ -251,10 +264,10 @@ mod tests {
 
     #[test]
     fn a_line_that_is_too_long_is_refused_and_the_next_one_is_read() {
-        let refused = "refused: the message is longer than limits.body_bytes";
+        let refused = "-32600: the message is longer than limits.body_bytes";
         assert_eq!(lines(b"abcdef\n{}\n"), ["abcdef\n", "{}\n"]);
         assert_eq!(lines(b"abcdefgh\n{}\nlast"), [refused, "{}\n", "last"]);
-        assert_eq!(lines(b"\xff\n"), ["refused: the message is no UTF-8"]);
+        assert_eq!(lines(b"\xff\n"), ["-32700: the message is no UTF-8"]);
         assert_eq!(lines(b"abcdefghijklmn"), [refused]);
     }
 }

@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 /// The method.
 pub(super) const METHOD: &str = "initialize";
 
-/// The supported versions of the protocol, newest first. They differ in nothing that this server uses.
+/// The supported versions of the protocol, newest first. They differ in nothing that this server uses, except
+/// that the last two have batches.
 pub(in crate::http) const VERSIONS: [&str; 4] = [NEWEST, "2025-06-18", "2025-03-26", "2024-11-05"];
 
 const NEWEST: &str = "2025-11-25";

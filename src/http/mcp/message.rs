@@ -1,4 +1,5 @@
-//! Messages of JSON-RPC 2.0 as MCP uses them: one object a message, no batches.
+//! Messages of JSON-RPC 2.0 as MCP uses them. A body is one message, or a batch in the versions that have
+//! batches.
 
 use crate::http::error::ApiError;
 use crate::http::request::json::{self, JsonObjectError};
@@ -12,6 +13,17 @@ const ID_BYTES: usize = 256;
 
 /// Characters of an unknown URI in its error.
 const URI_CHARS: usize = 1_024;
+
+/// Maximum messages of a batch.
+const BATCH_MESSAGES: usize = 64;
+
+/// What a client sends at once.
+#[derive(Debug)]
+pub(super) enum SentMessages {
+    One(ClientMessage),
+    /// Messages, and why some are none.
+    Batch(Vec<Result<ClientMessage, RpcError>>),
+}
 
 /// A message of a client.
 #[derive(Debug)]
@@ -102,19 +114,33 @@ impl RpcError {
     }
 }
 
-impl ClientMessage {
+impl SentMessages {
     /// Parses a body of at most `most_values` JSON values.
     pub(super) fn parse(body: &[u8], most_values: usize) -> Result<Self, RpcError> {
-        if body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
-            return Err(RpcError::request("batches are not supported: send one message a request"));
-        }
-        let object = json::object(body, most_values).map_err(|error| match error {
+        let value = json::value(body, most_values).map_err(|error| match error {
             JsonObjectError::Syntax(_) => RpcError::Syntax(ApiError::from(error).message()),
             JsonObjectError::NoObject | JsonObjectError::TooMany(_) => {
                 RpcError::Request(ApiError::from(error).message())
             }
         })?;
-        Self::of_object(object)
+        match value {
+            Value::Array(messages) if messages.is_empty() || messages.len() > BATCH_MESSAGES => {
+                Err(RpcError::request(format!("a batch must have 1 to {BATCH_MESSAGES} messages")))
+            }
+            Value::Array(messages) => {
+                Ok(Self::Batch(messages.into_iter().map(ClientMessage::of_value).collect()))
+            }
+            message => ClientMessage::of_value(message).map(Self::One),
+        }
+    }
+}
+
+impl ClientMessage {
+    fn of_value(value: Value) -> Result<Self, RpcError> {
+        match value {
+            Value::Object(object) => Self::of_object(object),
+            _ => Err(RpcError::Request(ApiError::from(JsonObjectError::NoObject).message())),
+        }
     }
 
     fn of_object(mut object: Map<String, Value>) -> Result<Self, RpcError> {
@@ -178,7 +204,10 @@ mod tests {
     use super::*;
 
     fn parse(body: &str) -> Result<ClientMessage, i32> {
-        ClientMessage::parse(body.as_bytes(), 1_000).map_err(|error| error.code())
+        match SentMessages::parse(body.as_bytes(), 1_000).map_err(|error| error.code())? {
+            SentMessages::One(message) => Ok(message),
+            SentMessages::Batch(_) => Err(0),
+        }
     }
 
     #[test]
@@ -187,7 +216,6 @@ mod tests {
             ("", -32_700),
             ("{", -32_700),
             ("[]", -32_600),
-            (r#" [{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, -32_600),
             ("7", -32_600),
             (r#"{"id":1,"method":"ping"}"#, -32_600),
             (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, -32_600),
@@ -205,6 +233,18 @@ mod tests {
         assert_eq!(parse(&long).expect_err("too long"), -32_600);
         let many = format!(r#"{{"jsonrpc":"2.0","method":"x","params":{{"a":[{}0]}}}}"#, "0,".repeat(2_000));
         assert_eq!(parse(&many).expect_err("too many values"), -32_600);
+    }
+
+    #[test]
+    fn a_batch_has_its_messages_and_names_what_is_none() {
+        let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let batch = format!(" [{ping}, 7, {{}}, {ping}]");
+        let Ok(SentMessages::Batch(messages)) = SentMessages::parse(batch.as_bytes(), 1_000) else {
+            panic!("a batch");
+        };
+        assert_eq!(messages.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, false, true]);
+        let many = format!("[{}]", vec![ping; BATCH_MESSAGES + 1].join(","));
+        assert!(SentMessages::parse(many.as_bytes(), 1_000).is_err());
     }
 
     #[test]

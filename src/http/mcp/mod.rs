@@ -6,7 +6,10 @@
 //! cancels it. The versions of 2025 advise against that, but without streams that can be resumed nobody could
 //! get the reply of what went on. Jobs go on.
 
+mod batch;
 mod client_request;
+mod exchange;
+mod headers;
 mod initialize;
 mod message;
 mod methods;
@@ -26,19 +29,12 @@ use super::error::ApiError;
 use super::request::body::{self, BufferedBody, RequestBody};
 use super::request::context::RequestContext;
 use super::request::json;
-use super::request::quoted::quoted;
 use super::response::{self, HandlerResult, HttpResponse};
-use super::v1::jobs::events;
-use client_request::McpClientRequest;
-use hyper::header::{CONTENT_TYPE, HeaderName};
-use hyper::{HeaderMap, StatusCode};
-use message::{ClientMessage, RpcCall, RpcError, RpcId};
-use progress::ProgressNotifier;
-use session::RunningRequest;
+use exchange::{answer, hear, id_in_use, refused};
+use headers::{SESSION_ID, check_media_type, check_version, header};
+use hyper::StatusCode;
+use message::{ClientMessage, RpcCall, RpcError, RpcId, SentMessages};
 use std::sync::Arc;
-
-const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 /// Larger messages are parsed on a thread that may block.
 const INLINE_BYTES: usize = 64 * 1024;
@@ -52,12 +48,12 @@ pub(crate) async fn post(
     check_enabled(context)?;
     check_media_type(&request.headers)?;
     let body = body::read(context, &request.headers, body).await?;
-    let message = match parse(context, body).await? {
-        Ok(message) => message,
+    let sent = match parse(context, body).await? {
+        Ok(sent) => sent,
         Err(error) => return Ok(refused(&error)),
     };
     let session = header(&request.headers, &SESSION_ID)?.map(str::to_owned);
-    if let ClientMessage::Request { id, call } = &message
+    if let SentMessages::One(ClientMessage::Request { id, call }) = &sent
         && call.method == initialize::METHOD
     {
         return Ok(begin_session(context, &request, id, call));
@@ -66,18 +62,20 @@ pub(crate) async fn post(
     if let Some(session) = &session {
         context.mcp_sessions.check(session, request.user)?;
     }
+    let message = match sent {
+        SentMessages::One(message) => message,
+        SentMessages::Batch(messages) => {
+            return batch::answer(context, &request, session.as_deref(), messages).await;
+        }
+    };
     match message {
         ClientMessage::Request { id, call } => {
             let running = context.mcp_sessions.begin(session.as_deref(), request.user, &id.to_string())?;
-            let Some(running) = running else {
-                return Ok(refused(&RpcError::request(format!("the id {id} is in use already"))));
-            };
+            let Some(running) = running else { return Ok(refused(&id_in_use(&id))) };
             answer(context, &request, (id, call), running).await
         }
         ClientMessage::Notification(call) => {
-            if let (Some(session), Some(cancelled)) = (&session, message::cancelled_request(&call)) {
-                context.mcp_sessions.cancel(session, request.user, &cancelled.to_string());
-            }
+            hear(context, &request, session.as_deref(), &call);
             Ok(response::empty(StatusCode::ACCEPTED))
         }
         // This server asks clients for nothing.
@@ -116,38 +114,6 @@ fn begin_session(
     response
 }
 
-/// Performs a request. The reply is a stream if the client follows the progress.
-async fn answer(
-    context: &Arc<ServerContext>,
-    request: &RequestContext,
-    (id, call): (RpcId, RpcCall),
-    mut running: RunningRequest,
-) -> HandlerResult {
-    let token = message::progress_token(&call).filter(|_| events::wants_sse(&request.headers));
-    let (progress, notifications) = token.map(ProgressNotifier::new).unzip();
-    let asked = McpClientRequest {
-        context: Arc::clone(context),
-        caller: request.caller,
-        owner: request.owner,
-        progress,
-    };
-    let performed = async move {
-        tokio::select! {
-            biased;
-            () = running.cancelled() => None,
-            result = methods::perform(&asked, call) => Some(message::reply(&id, result)),
-        }
-    };
-    if let Some(notifications) = notifications {
-        return Ok(reply_stream::open(context, notifications, performed));
-    }
-    Ok(match performed.await {
-        Some(reply) => response::json(StatusCode::OK, &reply),
-        // A cancelled request gets no reply.
-        None => response::empty(StatusCode::ACCEPTED),
-    })
-}
-
 fn check_enabled(context: &ServerContext) -> Result<(), ApiError> {
     if context.app.has_mcp_server { Ok(()) } else { Err(ApiError::NotFound("resource")) }
 }
@@ -155,61 +121,16 @@ fn check_enabled(context: &ServerContext) -> Result<(), ApiError> {
 async fn parse(
     context: &ServerContext,
     body: BufferedBody,
-) -> Result<Result<ClientMessage, RpcError>, ApiError> {
+) -> Result<Result<SentMessages, RpcError>, ApiError> {
     let most_values = json::most_values(&context.app.limits);
     if body.bytes.len() <= INLINE_BYTES {
-        return Ok(ClientMessage::parse(&body.bytes, most_values));
+        return Ok(SentMessages::parse(&body.bytes, most_values));
     }
     blocking(move || {
         let BufferedBody { bytes, place } = body;
-        let message = ClientMessage::parse(&bytes, most_values);
+        let message = SentMessages::parse(&bytes, most_values);
         drop(place);
         message
     })
     .await
-}
-
-/// The response to a message that is no request of JSON-RPC.
-fn refused(error: &RpcError) -> HttpResponse {
-    response::json(StatusCode::BAD_REQUEST, &message::refusal(error))
-}
-
-/// A message is JSON: forms of web pages, which need no permission of CORS, are not read.
-fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
-    let line = header(headers, &CONTENT_TYPE)?.unwrap_or_default();
-    let essence = line.split(';').next().unwrap_or_default().trim();
-    if essence.eq_ignore_ascii_case("application/json") {
-        return Ok(());
-    }
-    Err(ApiError::Refused {
-        status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        code: "unsupported_media_type",
-        message: format!("the Content-Type must be application/json, not {}", quoted(line)),
-    })
-}
-
-/// Without the header the client speaks a version that does not have it.
-fn check_version(headers: &HeaderMap) -> Result<(), ApiError> {
-    match header(headers, &PROTOCOL_VERSION)? {
-        Some(version) if !initialize::VERSIONS.contains(&version) => Err(ApiError::value(
-            PROTOCOL_VERSION.as_str(),
-            format!(
-                "the MCP-Protocol-Version {} is not supported; supported: {}",
-                quoted(version),
-                initialize::VERSIONS.join(", ")
-            ),
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// The value of a header that may be given once.
-fn header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, ApiError> {
-    let mut lines = headers.get_all(name).iter();
-    let Some(line) = lines.next() else { return Ok(None) };
-    if lines.next().is_some() {
-        return Err(ApiError::value(name.as_str(), format!("the header '{name}' is given twice")));
-    }
-    let text = line.to_str();
-    text.map(Some).map_err(|_| ApiError::value(name.as_str(), format!("the header '{name}' is not ASCII")))
 }

@@ -99,12 +99,19 @@ pub(crate) fn parse<T: DeserializeOwned>(body: &[u8], most_values: usize) -> Res
 
 /// Parses a JSON object.
 pub(crate) fn object(body: &[u8], most: usize) -> Result<Map<String, Value>, JsonObjectError> {
+    match value(body, most)? {
+        Value::Object(map) => Ok(map),
+        _ => Err(JsonObjectError::NoObject),
+    }
+}
+
+/// Parses JSON of at most `most` values.
+pub(crate) fn value(body: &[u8], most: usize) -> Result<Value, JsonObjectError> {
     let (left, passed) = (Cell::new(most), Cell::new(false));
     let mut reader = serde_json::Deserializer::from_slice(body);
     let counted = CountedValue { left: &left, passed: &passed };
     match counted.deserialize(&mut reader).and_then(|value| reader.end().map(|()| value)) {
-        Ok(Value::Object(map)) => Ok(map),
-        Ok(_) => Err(JsonObjectError::NoObject),
+        Ok(value) => Ok(value),
         // Checking the rest costs time but no memory.
         Err(_) if passed.get() => match serde_json::from_slice::<IgnoredAny>(body) {
             Ok(IgnoredAny) => Err(JsonObjectError::TooMany(most)),

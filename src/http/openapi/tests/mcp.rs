@@ -26,12 +26,15 @@ pub(super) fn draw(drawing: &mut Drawing) {
     });
     drawing.component("McpMessage", message);
     let shape = named("McpMessage");
+    let batch = json!({"type": "array", "items": shape, "minItems": 1, "maxItems": 64,
+        "description": "Of MCP 2025-03-26 and earlier"});
+    let one_or_more = json!({"anyOf": [shape, batch]});
     let header = json!({"type": "string"});
     let post = Operation::new("POST", "/mcp", "A message of MCP (streamable HTTP)")
         .header("Mcp-Session-Id", header.clone())
         .header("MCP-Protocol-Version", json!({"enum": VERSIONS}))
-        .takes(json_of(shape.clone()))
-        .says(200, "The reply: JSON, or events that end with it", content(&shape))
+        .takes(json_of(one_or_more.clone()))
+        .says(200, "The reply: JSON, or events that end with it", content(&one_or_more))
         .says(202, "A notification has arrived, or the request was cancelled", Value::Null)
         .says(
             400,
