@@ -83,6 +83,12 @@ fn a_server_with_a_file_has_no_nodes() {
     let text = server.get("/metrics").body;
     assert!(!text.contains("nanoclaw_nodes") && !text.contains("nanoclaw_database_seconds"), "{text}");
     assert!(!server.get("/readyz").body.contains("\"node\""));
+    let threads = std::fs::read_dir(format!("/proc/{}/task", server.pid())).expect("threads");
+    let name = |thread: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read_to_string(thread.expect("a thread").path().join("comm")).unwrap_or_default()
+    };
+    let names: Vec<String> = threads.map(name).filter(|name| name.starts_with("store-")).collect();
+    assert_eq!(names, [""; 0], "it has no thread of a database");
 }
 
 #[test]
