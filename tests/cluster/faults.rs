@@ -1,7 +1,7 @@
 //! The database or a node is away for a while.
 
 use super::{Cluster, LEASE_S, paced};
-use crate::support::database;
+use crate::support::database::{self, Schema};
 use crate::support::sql_proxy::SqlProxy;
 use crate::support::{Server, against, assert_whole, text_of, wait_until};
 use serde_json::json;
@@ -11,6 +11,11 @@ use std::time::{Duration, Instant};
 pub(super) fn signal(name: &str, server: &Server) {
     let sent = std::process::Command::new("kill").args([name, &server.pid().to_string()]).status();
     assert!(sent.expect("kill runs").success());
+}
+
+/// A configuration whose database is behind a proxy.
+fn behind(proxy: &SqlProxy, schema: &Schema, config: &str) -> String {
+    format!("{config}\nstore: {{url: \"{}\", lease_s: {LEASE_S}}}\n", proxy.url(schema))
 }
 
 #[test]
@@ -85,8 +90,7 @@ fn connections_that_the_database_cuts_lose_nothing() {
 fn a_database_that_hangs_is_refused_soon_and_used_again_without_a_restart() {
     let Some(schema) = database::schema() else { return };
     let (proxy, upstream) = (SqlProxy::start(&schema), paced("piece by piece ", 100, 20));
-    let (url, config) = (proxy.url(&schema), against(&upstream, "workers: 2"));
-    let server = Server::start_with(&format!("{config}\nstore: {{url: \"{url}\", lease_s: {LEASE_S}}}\n"));
+    let server = Server::start_with(&behind(&proxy, &schema, &against(&upstream, "workers: 2")));
     let id = server.submit(&json!({"input": "go"}));
     let path = format!("/v1/jobs/{id}/events?format=delta");
     let mut events = server.stream(&path, 0);
@@ -121,8 +125,7 @@ fn a_database_that_hangs_is_refused_soon_and_used_again_without_a_restart() {
 fn an_outage_of_the_database_is_no_crash_of_the_jobs_that_ran() {
     let Some(schema) = database::schema() else { return };
     let (proxy, upstream) = (SqlProxy::start(&schema), paced("piece by piece ", 60, 20));
-    let (url, config) = (proxy.url(&schema), against(&upstream, "workers: 4"));
-    let config = format!("{config}\nstore: {{url: \"{url}\", lease_s: {LEASE_S}}}\n");
+    let config = behind(&proxy, &schema, &against(&upstream, "workers: 4"));
     let nodes = [Server::start_with(&config), Server::start_with(&config)];
     let ids: Vec<String> = (0..8).map(|n| nodes[n % 2].submit(&json!({"input": "go"}))).collect();
     wait_until("all run", || schema.sql("SELECT count(*) FROM jobs WHERE status = 'running'") == "8");
@@ -148,9 +151,8 @@ fn body() -> serde_json::Value {
 fn a_node_whose_database_hangs_stops_when_it_is_asked_to() {
     let Some(schema) = database::schema() else { return };
     let (proxy, upstream) = (SqlProxy::start(&schema), paced("piece by piece ", 400, 20));
-    let (url, config) = (proxy.url(&schema), against(&upstream, "limits: {drain_s: 1}"));
-    let mut server =
-        Server::start_with(&format!("{config}\nstore: {{url: \"{url}\", lease_s: {LEASE_S}}}\n"));
+    let config = behind(&proxy, &schema, &against(&upstream, "limits: {drain_s: 1}"));
+    let mut server = Server::start_with(&config);
     let id = server.submit(&json!({"input": "go"}));
     let mut events = server.stream(&format!("/v1/jobs/{id}/events?format=delta"), 0);
     assert!(events.any(|event| event.data["type"] == "text"), "it runs");
@@ -164,10 +166,8 @@ fn a_node_whose_database_hangs_stops_when_it_is_asked_to() {
 fn a_node_whose_database_is_away_stops_when_it_is_asked_to() {
     let Some(schema) = database::schema() else { return };
     let (proxy, upstream) = (SqlProxy::start(&schema), paced("piece by piece ", 400, 20));
-    let config = against(&upstream, "limits: {drain_s: 1}");
-    let url = proxy.url(&schema);
-    let mut server =
-        Server::start_with(&format!("{config}\nstore: {{url: \"{url}\", lease_s: {LEASE_S}}}\n"));
+    let config = behind(&proxy, &schema, &against(&upstream, "limits: {drain_s: 1}"));
+    let mut server = Server::start_with(&config);
     let id = server.submit(&json!({"input": "go"}));
     let mut events = server.stream(&format!("/v1/jobs/{id}/events?format=delta"), 0);
     assert!(events.any(|event| event.data["type"] == "text"), "it runs");

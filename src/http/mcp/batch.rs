@@ -14,9 +14,6 @@ use hyper::StatusCode;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The versions with batches. Clients of these do not name their version in a header.
-const VERSIONS: [&str; 2] = ["2025-03-26", "2024-11-05"];
-
 /// Performs all messages of a batch.
 pub(super) async fn answer(
     context: &Arc<ServerContext>,
@@ -25,7 +22,7 @@ pub(super) async fn answer(
     messages: Vec<Result<ClientMessage, RpcError>>,
 ) -> HandlerResult {
     let version = header(&request.headers, &PROTOCOL_VERSION)?;
-    if let Some(version) = version.filter(|version| !VERSIONS.contains(version)) {
+    if let Some(version) = version.filter(|version| !initialize::BATCHED.contains(version)) {
         let reason = format!("MCP {version} has no batches: send one message a request");
         return Ok(refused(&RpcError::request(reason)));
     }

@@ -8,11 +8,14 @@ use serde_json::{Map, Value, json};
 /// The method.
 pub(super) const METHOD: &str = "initialize";
 
-/// The supported versions of the protocol, newest first. They differ in nothing that this server uses, except
-/// that the last two have batches.
-pub(in crate::http) const VERSIONS: [&str; 4] = [NEWEST, "2025-06-18", "2025-03-26", "2024-11-05"];
+/// The supported versions of the protocol, newest first. They differ in nothing that this server uses but
+/// batches.
+pub(in crate::http) const VERSIONS: [&str; 4] = [NEWEST, "2025-06-18", BATCHED[0], BATCHED[1]];
 
 const NEWEST: &str = "2025-11-25";
+
+/// The versions with batches, newest first. Clients of these do not name their version in a header.
+pub(super) const BATCHED: [&str; 2] = ["2025-03-26", "2024-11-05"];
 
 const INSTRUCTIONS: &str = "Tools that run programs do so in a sandbox without network. Their files stay in a project: that of \
     project_id, else the project 'mcp'. submit_job hands a task to an agent of this server and returns at once; wait_job waits for its \

@@ -15,7 +15,7 @@ const ID_BYTES: usize = 256;
 const URI_CHARS: usize = 1_024;
 
 /// Maximum messages of a batch.
-const BATCH_MESSAGES: usize = 64;
+pub(in crate::http) const BATCH_MESSAGES: usize = 64;
 
 /// What a client sends at once.
 #[derive(Debug)]

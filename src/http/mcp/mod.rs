@@ -21,6 +21,8 @@ mod tools;
 
 #[cfg(test)]
 pub(super) use initialize::VERSIONS;
+#[cfg(test)]
+pub(super) use message::BATCH_MESSAGES;
 pub(crate) use session::McpSessions;
 
 use super::blocking::blocking;

@@ -43,7 +43,7 @@ impl LastBeat {
 }
 
 /// Whether the database hangs: a heartbeat got neither an answer nor a refusal in its time. A connection says
-/// so much later, or never, and whoever waits for one holds a thread.
+/// so much later, or never, and each request that waits for one holds a thread.
 #[derive(Debug)]
 pub(crate) struct Silence(watch::Sender<bool>);
 

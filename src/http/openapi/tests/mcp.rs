@@ -2,7 +2,7 @@
 
 use super::Drawing;
 use super::operation::{Operation, json_of, named};
-use crate::http::mcp::VERSIONS;
+use crate::http::mcp::{BATCH_MESSAGES, VERSIONS};
 use serde_json::{Value, json};
 
 pub(super) fn draw(drawing: &mut Drawing) {
@@ -26,7 +26,7 @@ pub(super) fn draw(drawing: &mut Drawing) {
     });
     drawing.component("McpMessage", message);
     let shape = named("McpMessage");
-    let batch = json!({"type": "array", "items": shape, "minItems": 1, "maxItems": 64,
+    let batch = json!({"type": "array", "items": shape, "minItems": 1, "maxItems": BATCH_MESSAGES,
         "description": "Of MCP 2025-03-26 and earlier"});
     let one_or_more = json!({"anyOf": [shape, batch]});
     let header = json!({"type": "string"});

@@ -46,11 +46,17 @@ pub(crate) async fn run_group(
     writes: &mut [Box<dyn QueuedWrite>],
     claims: GroupClaims,
 ) -> Result<CommitOutcome, GroupFailure> {
+    // With the time for a connection: it is what the callers wait for.
+    let (began_ms, count) = (shared.clock.monotonic_ms(), writes.len());
     let mark = shared.commit_marks.next().map_err(|error| failure(error, None))?;
     let getting = shared.silence.unless_silent(connections.pool.get()).await;
     let client = getting.and_then(Result::ok).ok_or_else(unreachable)?;
     match run_transaction((shared, connections), &client, (writes, claims), &mark).await {
-        Ok(GroupEnd::Committed(outcome)) => Ok(outcome),
+        Ok(GroupEnd::Committed(outcome)) => {
+            let ended_ms = shared.clock.monotonic_ms();
+            shared.watch_commit(CommitTiming { began_ms, ended_ms, writes: count });
+            Ok(outcome)
+        }
         Ok(GroupEnd::InDoubt(outcome)) => {
             // The question may need the place of this connection in the pool.
             drop(Client::take(client));
@@ -73,7 +79,7 @@ async fn run_transaction(
     (writes, claims): (&mut [Box<dyn QueuedWrite>], GroupClaims),
     mark: &CommitMark<'_>,
 ) -> Result<GroupEnd, GroupFailure> {
-    let (since_ms, count) = (shared.clock.monotonic_ms(), writes.len());
+    let count = writes.len();
     let writing = Box::pin(write(shared, connections, client, (writes, claims), mark));
     let written = shared.silence.unless_silent(writing).await;
     let (session, outcome) = written.unwrap_or_else(|| Err(unreachable()))?;
@@ -84,8 +90,6 @@ async fn run_transaction(
                 let took_us = shared.clock.monotonic_us().saturating_sub(began_us);
                 meter.record(Measurement::Committed { writes: count, took_us });
             }
-            let ended_ms = shared.clock.monotonic_ms();
-            shared.watch_commit(CommitTiming { began_ms: since_ms, ended_ms, writes: count });
             return Ok(GroupEnd::Committed(outcome));
         }
         Some(Err(error)) => SqlFault::of(&error),
