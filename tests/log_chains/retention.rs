@@ -211,6 +211,39 @@ fn a_checkpoint_proves_the_heads_of_all_jobs_that_ended_before_it() {
 }
 
 #[test]
+fn an_import_is_in_one_checkpoint_whenever_it_ended() {
+    let origin = Fixture::new();
+    run(&*origin.store, 1, done(id(1), "answer"));
+    run(&*origin.store, 2, done(id(2), "answer"));
+    let fixture = Fixture::new();
+    let store = &*fixture.store;
+    store.set_log_key(key());
+    fixture.clock.advance(3 * HOUR);
+    run(store, 3, done(id(3), "answer"));
+    fixture.clock.advance(2 * 60_000);
+    // The store may be faster.
+    let make = || store.make_checkpoint().wait().unwrap();
+    make();
+    let jobs = |after: u64| {
+        let found = store.checkpoints(after, 10).unwrap();
+        found.iter().map(|stored| stored.heads.iter().map(|(job, _)| job).collect()).collect::<Vec<Vec<_>>>()
+    };
+    assert_eq!(jobs(0), [[id(3)]]);
+    origin.clock.advance(3 * HOUR + 3 * 60_000);
+    run(&*origin.store, 4, done(id(4), "answer"));
+    for n in [1, 2, 4] {
+        store.import_run(ANN, imported(exported(&*origin.store, n))).wait().unwrap();
+    }
+    store.delete(ANN, id(2)).wait().unwrap();
+    make();
+    assert_eq!(jobs(1), [[id(1)]], "one was deleted, and one ended just now");
+    fixture.clock.advance(10 * 60_000);
+    make();
+    assert_eq!(jobs(2), [[id(4)]]);
+    assert_eq!(store.make_checkpoint().wait().unwrap(), None, "each is in one");
+}
+
+#[test]
 fn a_checkpoint_is_made_each_day() {
     let fixture = Fixture::with_options(&StoreOptions::default(), &Limits::default());
     fixture.store.set_log_key(key());

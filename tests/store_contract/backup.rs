@@ -7,7 +7,9 @@ use super::projects;
 use super::schedules::{every, order, schedule};
 use super::stored_files;
 use super::users::{newcomer, token};
-use crate::support::store::{ANN, BOB, ManualClock, cancelled, cost, delta, done, id, job, name, turn};
+use crate::support::store::{
+    ANN, BOB, ManualClock, cancelled, cost, delta, done, exported, id, imported, job, name, turn,
+};
 use nanoclaw::domain::account::Quota;
 use nanoclaw::domain::handed_approvals::{ApprovalRequestRef, DecidedCall, HandedApprovals};
 use nanoclaw::domain::id::BatchId;
@@ -61,6 +63,10 @@ pub(crate) fn busy() -> Fixture {
     fixture.clock.jump(61_000);
     fixture.store.set_log_key(LogSigningKey::from_seed([6; 32]).unwrap());
     fixture.store.make_checkpoint().wait().unwrap().expect("a checkpoint");
+    let origin = Fixture::file();
+    origin.submit([job(40, ANN)]);
+    origin.store.finish(origin.claim().fence(), vec![], done(id(40), "answer")).wait().unwrap();
+    fixture.store.import_run(ANN, imported(exported(&*origin.store, 40))).wait().unwrap();
     fixture
 }
 

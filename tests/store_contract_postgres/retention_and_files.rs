@@ -6,10 +6,11 @@ use nanoclaw::domain::event::{EngineMark, Event};
 use nanoclaw::domain::id::{FileId, ProjectId};
 use nanoclaw::domain::image::{Image, ImageType};
 use nanoclaw::domain::limits::Limits;
+use nanoclaw::domain::log_chain::LogSigningKey;
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::project::{Project, ProjectName};
 use nanoclaw::domain::stored_file::{ContentDigest, FilePurpose, StoredFile};
-use nanoclaw::ports::{Clock, ProjectError, Projects, Store, StoredFiles, Urgency};
+use nanoclaw::ports::{Clock, LogChains, NodeStore, ProjectError, Projects, Store, StoredFiles, Urgency};
 use nanoclaw::store::RetentionAge;
 use nanoclaw::store::options::{RetentionOptions, StoreOptions};
 use std::sync::Arc;
@@ -249,4 +250,29 @@ fn p8_parallel_writes_of_two_nodes_keep_the_limits_of_a_user() {
         }
     });
     assert_eq!(fixture.sql("SELECT count(*), count(DISTINCT directory) FROM projects"), "7|7");
+}
+
+#[test]
+fn jobs_that_end_at_once_are_in_one_checkpoint() {
+    let Some(fixture) = Fixture::new() else { return };
+    fixture.store.set_log_key(LogSigningKey::from_seed([9; 32]).unwrap());
+    let end = |n| {
+        fixture.submit([job(n, ANN)]);
+        fixture.store.finish(fixture.claim().fence(), vec![], done(id(n), "answer")).wait().unwrap();
+    };
+    end(1);
+    // Copies that end together: 10,010 jobs, where a checkpoint has 10,000.
+    fixture.sql(
+        "CREATE TEMPORARY TABLE copies AS SELECT jobs.*, n FROM jobs, generate_series(10001, 20009) AS n; \
+         UPDATE copies SET id = substr(id, 1, length(id) - 5) || n, accept = accept + n; \
+         ALTER TABLE copies DROP COLUMN n; INSERT INTO jobs SELECT * FROM copies",
+    );
+    fixture.clock.advance(2 * 60_000);
+    end(2);
+    fixture.clock.advance(2 * 60_000);
+    for _ in 0..3 {
+        fixture.store.make_checkpoint().wait().unwrap();
+    }
+    let made = fixture.store.checkpoints(0, 10).unwrap();
+    assert_eq!(made.iter().map(|stored| stored.checkpoint.jobs).collect::<Vec<_>>(), [10_010, 1]);
 }

@@ -32,6 +32,7 @@ const STEPS: &[LayoutStep] = &[
     (14, FIRST, include_str!("schema/0014_log_chains.sql")),
     (15, FIRST, include_str!("schema/0015_conditions.sql")),
     (16, FIRST, include_str!("schema/0016_span_exports.sql")),
+    (17, FIRST, include_str!("schema/0017_checkpoint_imports.sql")),
 ];
 
 /// The layout of the first build. Nodes of that build do not say which layout they know.

@@ -14,7 +14,7 @@ pub(crate) const INTERVAL_MS: u64 = 24 * 3_600_000;
 /// may not be visible yet, and clocks are set.
 pub(crate) const LAG_MS: u64 = 60_000;
 
-/// Maximum jobs of a checkpoint; a busy day has several.
+/// Jobs of a full checkpoint, or more if several ended in its last millisecond; a busy day has several.
 pub(crate) const CHECKPOINT_JOBS: usize = 10_000;
 
 /// Whether the store makes a checkpoint now: the newest one is a day old, or was full.
@@ -44,17 +44,38 @@ pub(crate) struct EndedHead {
     pub(crate) head: Option<ChainLink>,
 }
 
-/// The end of the window of a checkpoint of these jobs, and their heads. `ended`: by their ends, at most one
-/// more than a checkpoint takes. `None`: there is nothing to cover, and no job behind it. All jobs that ended
-/// in one millisecond are in one checkpoint.
-pub(crate) fn window(mut ended: Vec<EndedHead>, through_ms: u64) -> Option<(u64, CheckpointJobs)> {
-    let (mut through_ms, mut is_full) = (through_ms, false);
-    if let Some(beyond) = ended.get(CHECKPOINT_JOBS).map(|beyond| beyond.finished_at_ms) {
-        (through_ms, is_full) = (beyond.saturating_sub(1), true);
-        ended.retain(|job| job.finished_at_ms < beyond);
+/// The jobs of a checkpoint: those that ended in a window of time, and imports that ended before it.
+#[derive(Debug)]
+pub(crate) struct CheckpointWindow {
+    pub(crate) after_ms: u64,
+    /// The newest end that belongs to it.
+    pub(crate) until_ms: u64,
+    /// Jobs of the window that fit beside the imports.
+    pub(crate) room: usize,
+    imports: Vec<EndedHead>,
+}
+
+impl CheckpointWindow {
+    /// The window behind a checkpoint. `imports`: at most [`CHECKPOINT_JOBS`] that have come since; this
+    /// window, or a later one, has those that ended behind that checkpoint.
+    pub(crate) fn new(before: Option<&LogCheckpoint>, now_ms: u64, mut imports: Vec<EndedHead>) -> Self {
+        let after_ms = before.map_or(0, |before| before.through_ms);
+        let room = CHECKPOINT_JOBS.saturating_sub(imports.len());
+        imports.retain(|import| import.finished_at_ms <= after_ms);
+        Self { after_ms, until_ms: now_ms.saturating_sub(LAG_MS), room, imports }
     }
-    let heads: Vec<_> = ended.iter().filter_map(|job| Some((job.job, job.head?))).collect();
-    (is_full || !heads.is_empty()).then(|| (through_ms, CheckpointJobs::new(heads)))
+
+    /// The end of what the checkpoint covers, and the heads in it. `ended`: the first jobs of the window by
+    /// their ends, as many as there is room for, and all that ended together with the last of them. `None`:
+    /// there is nothing to cover, and no job behind it.
+    pub(crate) fn cover(self, ended: &[EndedHead]) -> Option<(u64, CheckpointJobs)> {
+        let is_full = ended.len() >= self.room;
+        let full_ms = ended.last().map_or(self.after_ms, |last| last.finished_at_ms);
+        let through_ms = if is_full { full_ms } else { self.until_ms };
+        let jobs = self.imports.iter().chain(ended);
+        let heads: Vec<_> = jobs.filter_map(|job| Some((job.job, job.head?))).collect();
+        (!heads.is_empty() || is_full && !ended.is_empty()).then(|| (through_ms, CheckpointJobs::new(heads)))
+    }
 }
 
 /// What a verification of all checkpoints has found.
@@ -127,20 +148,47 @@ mod tests {
         (0..count).map(job).collect()
     }
 
+    fn window(ended: &[EndedHead]) -> Option<(u64, usize)> {
+        let window = CheckpointWindow::new(None, 100_000, Vec::new());
+        window.cover(ended).map(|(through_ms, heads)| (through_ms, heads.iter().count()))
+    }
+
     #[test]
-    fn a_checkpoint_covers_all_jobs_that_ended_or_those_before_a_moment() {
-        let (through_ms, heads) = window(ended(5), 100).unwrap();
-        assert_eq!((through_ms, heads.iter().count()), (100, 5));
-        let (through_ms, heads) = window(ended(CHECKPOINT_JOBS as u64 + 1), 9_000).unwrap();
-        assert_eq!((through_ms, heads.iter().count()), (4_999, CHECKPOINT_JOBS));
+    fn a_checkpoint_covers_all_jobs_that_ended_or_those_until_a_moment() {
+        assert_eq!(window(&ended(5)), Some((40_000, 5)));
+        let full = CHECKPOINT_JOBS as u64 + 1;
+        assert_eq!(window(&ended(full)), Some((5_000, CHECKPOINT_JOBS + 1)));
+        let at_once: Vec<_> =
+            ended(full).into_iter().map(|job| EndedHead { finished_at_ms: 7, ..job }).collect();
+        assert_eq!(window(&at_once), Some((7, CHECKPOINT_JOBS + 1)), "they cannot be told apart");
     }
 
     #[test]
     fn a_checkpoint_of_nothing_is_not_made() {
-        assert_eq!(window(Vec::new(), 100), None);
-        let unchained = EndedHead { head: None, ..ended(1)[0] };
-        assert_eq!(window(vec![unchained], 100), None);
-        let many = ended(CHECKPOINT_JOBS as u64 + 1).into_iter().map(|job| EndedHead { head: None, ..job });
-        assert!(window(many.collect(), 9_000).is_some(), "others may follow");
+        assert_eq!(window(&[]), None);
+        let unchained = |job| EndedHead { head: None, ..job };
+        assert_eq!(window(&ended(1).into_iter().map(unchained).collect::<Vec<_>>()), None);
+        let many: Vec<_> = ended(CHECKPOINT_JOBS as u64).into_iter().map(unchained).collect();
+        assert!(window(&many).is_some(), "others may follow");
+    }
+
+    #[test]
+    fn a_checkpoint_covers_imports_that_ended_before_its_window() {
+        let key = LogSigningKey::from_seed([7; 32]).unwrap();
+        let before =
+            StoredCheckpoint::new(None, CheckpointJobs::new(Vec::new()), (100_000, 2), &key).checkpoint;
+        let window = |imports| CheckpointWindow::new(Some(&before), 200_000, imports);
+        let old_and_new = window(ended(8));
+        assert_eq!((old_and_new.after_ms, old_and_new.room), (2, CHECKPOINT_JOBS - 8));
+        let (through_ms, heads) = old_and_new.cover(&ended(8)[6..]).unwrap();
+        assert_eq!((through_ms, heads.iter().count()), (140_000, 8), "each is in it once");
+        let many: Vec<_> = ended(CHECKPOINT_JOBS as u64)
+            .into_iter()
+            .map(|job| EndedHead { finished_at_ms: 1, ..job })
+            .collect();
+        let full = window(many);
+        assert_eq!(full.room, 0);
+        let (through_ms, heads) = full.cover(&[]).unwrap();
+        assert_eq!((through_ms, heads.iter().count()), (2, CHECKPOINT_JOBS), "the next one begins at once");
     }
 }

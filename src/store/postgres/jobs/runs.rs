@@ -148,6 +148,10 @@ impl Act<'_> {
             &output_text,
         ];
         let inserted = self.session.execute(sql, params).await? > 0;
+        if inserted && job.log_head.is_some() {
+            let sql = "INSERT INTO checkpoint_imports (job) VALUES ($1) ON CONFLICT DO NOTHING";
+            self.session.send(sql, &[&job.id.to_string()]).await?;
+        }
         if inserted {
             let bytes = spec_text.len().saturating_add(output_text.map_or(0, |text| text.len()));
             self.count_bytes(job.user, sql_number(bytes).saturating_add(ROW_BYTES));

@@ -234,6 +234,8 @@ tables! {
     ended ENDED: &'static EndedBytes => ();
     /// Checkpoints by number: [`crate::domain::log_chain::StoredCheckpoint`].
     log_checkpoints LOG_CHECKPOINTS: &'static CheckpointBytes => RawBytes;
+    /// Imported jobs that the next checkpoint looks at.
+    checkpoint_imports CHECKPOINT_IMPORTS: &'static JobBytes => ();
     /// Ends of jobs whose spans wait for the export.
     span_exports SPAN_EXPORTS: &'static SpanExportBytes => ();
     /// Webhook deliveries: [`crate::domain::webhook::Delivery`].

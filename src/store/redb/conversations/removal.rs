@@ -134,10 +134,7 @@ impl Transaction<'_> {
     }
 
     fn has_ended_before(&self, job: JobId) -> Result<bool, StoreError> {
-        let row = match self.find_row(job) {
-            Err(StoreError::Corrupt(_)) => None,
-            row => row?,
-        };
+        let row = self.find_readable_row(job)?;
         Ok(row.is_none_or(|JobRow { job, .. }| {
             let ended_now = job.status == JobStatus::Cancelled && job.finished_at_ms == Some(self.now_ms);
             job.status.is_terminal() && !ended_now

@@ -111,6 +111,9 @@ impl Transaction<'_> {
             self.tables.log.insert(&key, values::encode_record_text(body, *link).as_slice())?;
         }
         self.put_row(&row)?;
+        if row.job.log_head.is_some() {
+            self.tables.checkpoint_imports.insert(&id, ())?;
+        }
         self.notify_event(job, state.last_event_id);
         Ok(row)
     }

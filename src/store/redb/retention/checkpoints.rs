@@ -9,7 +9,7 @@ use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::values;
 use crate::store::redb::retention::sweep::STAGES;
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::rows::checkpoint::{CHECKPOINT_JOBS, EndedHead, LAG_MS, is_due, note_other_key, window};
+use crate::store::rows::checkpoint::{CHECKPOINT_JOBS, CheckpointWindow, EndedHead, is_due, note_other_key};
 
 /// The newest checkpoint.
 pub(crate) fn newest(
@@ -37,42 +37,62 @@ impl Transaction<'_> {
         if is_due(newest.as_ref(), self.now_ms) { self.make_checkpoint().map(drop) } else { Ok(()) }
     }
 
-    /// Makes a checkpoint of the jobs that have ended since the last one. `None`: there are none, or the
-    /// server has not set its key.
+    /// Makes a checkpoint of the jobs that have ended or come as imports since the last one. `None`: there
+    /// are none, or the server has not set its key.
     pub(crate) fn make_checkpoint(&mut self) -> Result<Option<LogCheckpoint>, StoreError> {
         let Some(key) = self.log_key else { return Ok(None) };
         let before = newest(&self.tables.log_checkpoints)?;
         note_other_key(before.as_ref(), key);
-        let after_ms = before.as_ref().map_or(0, |before| before.through_ms);
-        let until_ms = self.now_ms.saturating_sub(LAG_MS);
-        let ended = self.ended_between(after_ms, until_ms)?;
-        let Some((through_ms, heads)) = window(ended, until_ms) else { return Ok(None) };
+        let window = CheckpointWindow::new(before.as_ref(), self.now_ms, self.take_imports()?);
+        let ended = self.ended_in(&window)?;
+        let Some((through_ms, heads)) = window.cover(&ended) else { return Ok(None) };
         let made = StoredCheckpoint::new(before.as_ref(), heads, (self.now_ms, through_ms), key);
         self.mark_dirty();
         self.tables.log_checkpoints.put_row(&checkpoint_key(made.checkpoint.number), &made)?;
         Ok(Some(made.checkpoint))
     }
 
-    /// Jobs that ended after one time and not after another, by their ends: one more than a checkpoint takes.
-    fn ended_between(&self, after_ms: u64, until_ms: u64) -> Result<Vec<EndedHead>, StoreError> {
+    /// Takes imports from the list of those that the next checkpoint looks at. Some may have been removed.
+    fn take_imports(&mut self) -> Result<Vec<EndedHead>, StoreError> {
+        let listed = self.tables.checkpoint_imports.iter()?.take(CHECKPOINT_JOBS);
+        let listed = listed.map(|entry| Ok(JobId::from_bytes(*entry?.0.value())));
+        let listed: Vec<JobId> = listed.collect::<Result<_, StoreError>>()?;
+        let mut taken = Vec::with_capacity(listed.len());
+        for job in listed {
+            self.mark_dirty();
+            self.tables.checkpoint_imports.remove(&job.to_bytes())?;
+            let row = self.find_readable_row(job)?;
+            let finished_at_ms = row.as_ref().and_then(|row| row.job.finished_at_ms).unwrap_or_default();
+            taken.push(EndedHead { finished_at_ms, job, head: row.and_then(|row| row.job.log_head) });
+        }
+        Ok(taken)
+    }
+
+    /// The first jobs of a window by their ends, with all that ended together with the last of them.
+    fn ended_in(&self, window: &CheckpointWindow) -> Result<Vec<EndedHead>, StoreError> {
+        let Some(last_taken) = window.room.checked_sub(1) else { return Ok(Vec::new()) };
         let mut found: Vec<(u64, JobId)> = Vec::new();
         for stage in STAGES {
             let key = |finished_at_ms, bits| EndedKey { stage, finished_at_ms, job: JobId::from_bits(bits) };
-            let (first, last) =
-                (key(after_ms.saturating_add(1), 0).encode(), key(until_ms, u128::MAX).encode());
-            for entry in self.tables.ended.range::<&EndedBytes>(&first..=&last)?.take(CHECKPOINT_JOBS + 1) {
+            let first = key(window.after_ms.saturating_add(1), 0).encode();
+            let last = key(window.until_ms, u128::MAX).encode();
+            let (mut of_stage, mut last_ms) = (0_usize, 0);
+            for entry in self.tables.ended.range::<&EndedBytes>(&first..=&last)? {
                 let EndedKey { finished_at_ms, job, .. } = EndedKey::decode(entry?.0.value());
+                if of_stage > last_taken && finished_at_ms > last_ms {
+                    break;
+                }
+                (of_stage, last_ms) = (of_stage.saturating_add(1), finished_at_ms);
                 found.push((finished_at_ms, job));
             }
         }
         found.sort_unstable();
-        found.truncate(CHECKPOINT_JOBS + 1);
+        if let Some((last_ms, _)) = found.get(last_taken).copied() {
+            found.retain(|(finished_at_ms, _)| *finished_at_ms <= last_ms);
+        }
         let head = |(finished_at_ms, job): (u64, JobId)| {
-            let row = match self.find_row(job) {
-                Err(StoreError::Corrupt(_)) => None,
-                row => row?,
-            };
             // An entry of the index may be older than the last run of its job.
+            let row = self.find_readable_row(job)?;
             let row = row.filter(|row| row.job.finished_at_ms == Some(finished_at_ms));
             Ok(EndedHead { finished_at_ms, job, head: row.and_then(|row| row.job.log_head) })
         };

@@ -153,10 +153,7 @@ impl Transaction<'_> {
     pub(crate) fn erase_output(&mut self, job: JobId) -> Result<(), StoreError> {
         let freed = self.tables.outputs.remove(&job.to_bytes())?.map_or(0, |bytes| bytes.value().len());
         self.count_freed(freed);
-        let row = match self.find_row(job) {
-            Err(StoreError::Corrupt(_)) => None,
-            row => row?,
-        };
+        let row = self.find_readable_row(job)?;
         let fold = match self.cut_log(job, row.as_ref()) {
             Err(StoreError::Corrupt(_)) => {
                 self.free_log(LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode())?;

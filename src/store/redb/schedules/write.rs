@@ -192,10 +192,7 @@ impl Transaction<'_> {
             return Ok(ScheduleAdmission::UNLIMITED);
         }
         if let Some(last) = schedule.last_job {
-            let row = match self.find_row(last) {
-                Err(StoreError::Corrupt(_)) => None,
-                row => row?,
-            };
+            let row = self.find_readable_row(last)?;
             if !count_last_job(schedule, row.as_ref(), self.now_ms) {
                 return Ok(ScheduleAdmission::Skipped);
             }

@@ -6,23 +6,26 @@ use crate::ports::StoreError;
 use crate::store::redb::codec::keys::conversations::TurnKey;
 use crate::store::redb::codec::keys::jobs::{
     AnsweredApprovalBytes, BackgroundJobKey, DelayedKey, EndedKey, FairKey, IdempotencyExpiryKey,
-    IdempotencyRef, JobDependentBytes, JobDependentKey, JobEndKey, JobOwnerKey, LogKey, OwnedCompletionKey,
-    ReadyEntry, ReadyKey, SpanExportBytes, SpanExportKey, answered_approval_key, checkpoint_key,
+    IdempotencyRef, JobBytes, JobDependentBytes, JobDependentKey, JobEndKey, JobOwnerKey, LogKey,
+    OwnedCompletionKey, ReadyEntry, ReadyKey, SpanExportBytes, SpanExportKey, answered_approval_key,
+    checkpoint_key,
 };
 use crate::store::redb::codec::keys::schedules::{ScheduleDueKey, ScheduleOwnerKey};
 use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{
-    ANSWERED_APPROVALS, COMPLETIONS_OWNED, DELIVERIES, ENDED, IDEMPOTENCY, JOB_DEPENDENTS, JOBS, LOG,
-    LOG_CHECKPOINTS, OUTPUTS, READY, SCHEDULED_REQUESTS, SCHEDULES, SPAN_EXPORTS, SPECS, Tables, counters,
+    ANSWERED_APPROVALS, CHECKPOINT_IMPORTS, COMPLETIONS_OWNED, DELIVERIES, ENDED, IDEMPOTENCY,
+    JOB_DEPENDENTS, JOBS, LOG, LOG_CHECKPOINTS, OUTPUTS, READY, SCHEDULED_REQUESTS, SCHEDULES, SPAN_EXPORTS,
+    SPECS, Tables, counters,
 };
 use crate::store::redb::codec::values;
 use crate::store::redb::retention::sweep::STAGES;
 use crate::store::redb::transfer::{EachRow, RedbRow, document, scan, stored};
 use crate::store::rows::job::{JobRow, QueuePlace};
 use crate::store::rows::transfer::jobs::{
-    NO_STAGE, TransferAnswer, TransferCheckpoint, TransferCounters, TransferDelivery, TransferDependent,
-    TransferJob, TransferKey, TransferRecord, TransferSchedule, TransferSpanExport,
+    NO_STAGE, TransferAnswer, TransferCheckpoint, TransferCheckpointImport, TransferCounters,
+    TransferDelivery, TransferDependent, TransferJob, TransferKey, TransferRecord, TransferSchedule,
+    TransferSpanExport,
 };
 
 impl RedbRow for TransferCounters {
@@ -229,6 +232,17 @@ impl RedbRow for TransferCheckpoint {
     fn put(self, tables: &mut Tables<'_>) -> Result<(), StoreError> {
         let key = checkpoint_key(self.0.value.checkpoint.number);
         tables.log_checkpoints.insert(&key, stored(&self.0).as_slice())?;
+        Ok(())
+    }
+}
+
+impl RedbRow for TransferCheckpointImport {
+    fn each(reading: &ReadTransaction, each: &mut EachRow<'_, Self>) -> Result<(), StoreError> {
+        scan(CHECKPOINT_IMPORTS, reading, |key: &JobBytes, ()| each(Self(JobId::from_bytes(*key))))
+    }
+
+    fn put(self, tables: &mut Tables<'_>) -> Result<(), StoreError> {
+        tables.checkpoint_imports.insert(&self.0.to_bytes(), ())?;
         Ok(())
     }
 }

@@ -85,6 +85,7 @@ pub(crate) const TABLES: &[TransferredTable] = &[
     TransferredTable::of::<job_rows::TransferKey>(),
     TransferredTable::of::<job_rows::TransferAnswer>(),
     TransferredTable::of::<job_rows::TransferCheckpoint>(),
+    TransferredTable::of::<job_rows::TransferCheckpointImport>(),
     TransferredTable::of::<job_rows::TransferDependent>(),
     TransferredTable::of::<job_rows::TransferSpanExport>(),
     TransferredTable::of::<job_rows::TransferDelivery>(),

@@ -234,6 +234,14 @@ impl<'t> Transaction<'t> {
         self.tables.jobs.row(&job.to_bytes())
     }
 
+    /// The row of a job, if there is one that can be read.
+    pub(crate) fn find_readable_row(&self, job: JobId) -> Result<Option<JobRow>, StoreError> {
+        match self.find_row(job) {
+            Err(StoreError::Corrupt(_)) => Ok(None),
+            row => row,
+        }
+    }
+
     /// The row of a job, if it is this user's (P7).
     pub(crate) fn find_own_row(&self, user: UserId, job: JobId) -> Result<Option<JobRow>, StoreError> {
         Ok(self.find_row(job)?.filter(|row| row.job.user == user))

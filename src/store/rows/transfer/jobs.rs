@@ -264,6 +264,23 @@ impl TransferRow for TransferCheckpoint {
     }
 }
 
+/// An imported job that the next checkpoint looks at.
+pub(crate) struct TransferCheckpointImport(pub(crate) JobId);
+
+impl TransferRow for TransferCheckpointImport {
+    const TABLE: &'static str = "checkpoint_imports";
+    const COLUMNS: &'static [&'static str] = &["job"];
+    const KEY: usize = 1;
+
+    fn columns(&self) -> Result<TextRow, StoreError> {
+        Ok(TextRow::default().text(self.0))
+    }
+
+    fn read(row: &TextRow) -> Result<Self, StoreError> {
+        row.cells().text().map(Self)
+    }
+}
+
 /// A job that waits for the end of another.
 pub(crate) struct TransferDependent {
     pub(crate) predecessor: JobId,
