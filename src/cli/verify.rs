@@ -7,8 +7,11 @@ use super::error::CliError;
 use super::terminal::Terminal;
 use crate::app::log_public_key;
 use crate::domain::id::JobId;
-use crate::domain::log_chain::{ChainLink, ChainVerdict, FoldKind, LogChain, LogPublicKey, RunLogReader};
-use crate::store::{CheckpointReport, LogFault, StoreLocation, verify_checkpoints, verify_logs};
+use crate::domain::log_chain::{ChainLink, ChainVerdict, FoldKind, LogPublicKey};
+use crate::domain::run_file::{RunLog, RunLogReader};
+use crate::store::{
+    CheckpointReport, LogFault, StoreLocation, verify_checkpoints, verify_logs, verifying_key,
+};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -147,7 +150,9 @@ pub(super) fn verify(
                 .hint("start it, or name it with --server"));
         }
         (LogSource::Store(store), job) => {
-            key = log_public_key(&data_dir()?).map_err(|error| CliError::failed(error.to_string()))?;
+            let of_file =
+                log_public_key(&data_dir()?).map_err(|error| CliError::failed(error.to_string()))?;
+            key = verifying_key(store, of_file).map_err(|error| transfer_error(&error))?;
             let each = &mut |job, verdict: Result<_, _>| {
                 let verdict = ShownVerdict::of(job, &verdict);
                 let is_unchecked = verdict.is_unchecked || key.is_none() && verdict.folded.is_some();
@@ -177,14 +182,14 @@ fn compare_checkpoints(
     (args, terminal): (&VerifyArgs, &Terminal),
 ) -> Result<bool, CliError> {
     let report = verify_checkpoints(store, key).map_err(|error| transfer_error(&error))?;
-    let CheckpointReport { checkpoints, proven, removed, faults } = report;
+    let CheckpointReport { checkpoints, proven, removed, mut faults } = report;
+    if key.is_none() && checkpoints > 0 {
+        faults.push("no signature was checked: the data directory has no log_key; put it there".to_owned());
+    }
     faults.iter().try_for_each(|fault| {
         let shown = if args.json { json!({"checkpoint_fault": fault}).to_string() } else { fault.clone() };
         terminal.line(&shown)
     })?;
-    if key.is_none() && checkpoints > 0 {
-        terminal.info("no signature was checked: the data directory has no log_key");
-    }
     terminal.info(&format!(
         "{checkpoints} checkpoints: {proven} jobs have their heads, {removed} were removed since"
     ));
@@ -212,16 +217,21 @@ fn verify_file(
     let unreadable = |error: String| CliError::failed(format!("cannot read '{}': {error}", path.display()));
     let file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
     let mut reader = RunLogReader::default();
-    let mut verdict = |log: &LogChain| {
-        let verdict = ShownVerdict::of(log.job, &log.verify(key.as_ref()).map_err(LogFault::from));
-        show(ShownVerdict { is_unchecked: key.is_none() && log.fold.is_some(), ..verdict });
+    let mut verdict = |RunLog { chain, fault }: RunLog| {
+        let verdict = ShownVerdict::of(chain.job, &chain.verify(key.as_ref()).map_err(LogFault::from));
+        let verdict = match fault {
+            Some(fault) if verdict.fault.is_none() => ShownVerdict::faulty(chain.job, fault),
+            _ => verdict,
+        };
+        show(ShownVerdict { is_unchecked: key.is_none() && chain.fold.is_some(), ..verdict });
     };
     for line in BufReader::new(file).lines() {
         let line = line.map_err(|error| unreadable(error.to_string()))?;
         let log = reader.push(&line).map_err(|error| unreadable(error.to_string()))?;
-        log.iter().for_each(&mut verdict);
+        log.into_iter().for_each(&mut verdict);
     }
-    verdict(&reader.end().map_err(|error| unreadable(error.to_string()))?);
+    let last = reader.end().map_err(|error| unreadable(error.to_string()))?;
+    last.into_iter().for_each(verdict);
     Ok(())
 }
 
@@ -276,7 +286,18 @@ impl ShownVerdict {
                 is_unchecked: true,
                 ..shown("intact")
             },
-            Err(fault) => Self { fault: Some(fault.to_string()), ..shown("faulty") },
+            Err(fault) => Self::faulty(job, fault.to_string()),
+        }
+    }
+
+    fn faulty(job: JobId, fault: String) -> Self {
+        Self {
+            job: job.to_string(),
+            status: "faulty".to_owned(),
+            head: None,
+            folded: None,
+            is_unchecked: false,
+            fault: Some(fault),
         }
     }
 
@@ -329,7 +350,7 @@ impl ShownVerdict {
             }
             (None, None) => {
                 format!(
-                    "{job}  not chained: an older version has begun or imported its log, or it is not stored yet"
+                    "{job}  not chained: an older version has begun its log, its file had no chain, or it is not stored yet"
                 )
             }
         };

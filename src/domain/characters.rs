@@ -17,6 +17,13 @@ pub fn beginning(text: &str, max_bytes: usize) -> &str {
     text.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 
+/// The end of a text, in the same way.
+pub fn ending(text: &str, max_bytes: usize) -> &str {
+    let first = text.len().saturating_sub(max_bytes);
+    let start = (first..=text.len()).find(|start| text.is_char_boundary(*start));
+    text.get(start.unwrap_or(text.len())..).unwrap_or_default()
+}
+
 impl CharacterCounts {
     /// Counts the characters of these texts together.
     pub fn of(texts: &[&str]) -> Self {

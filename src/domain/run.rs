@@ -94,8 +94,8 @@ fn links(job: JobId, fold: Option<&FoldNote>, records: &[LogRecord]) -> Vec<Chai
 pub struct ImportedRun {
     /// The job.
     pub run: EndedRun,
-    /// Its log, in order. The last one is the terminal event. The links are computed; what is left of a log
-    /// can be chained only with the note about its fold, and has none else.
+    /// Its log, in order. The last one is the terminal event. They have links if the file has links or a
+    /// head: an import invents no proof.
     pub records: Vec<LogRecord>,
     /// The terminal event.
     pub end: Event,
@@ -105,29 +105,21 @@ pub struct ImportedRun {
 }
 
 impl ImportedRun {
-    /// A run with these records, chained. Links that they have are compared.
-    pub fn new(mut run: EndedRun, records: Vec<LogRecord>, end: Event) -> Self {
+    /// A run with these records. If its file has a head or links, its log is chained, and verified.
+    pub fn new(mut run: EndedRun, mut records: Vec<LogRecord>, end: Event) -> Self {
         let state = &mut run.state;
         let (job, head) = (state.id, state.log_head);
         // A note proves nothing without the head that the chain behind it leads to.
         state.fold = state.fold.filter(|_| head.is_some());
-        let is_chained = state.log == LogStage::Whole || state.fold.is_some();
-        let is_provable = head.is_some() && (state.has_whole_log() || state.fold.is_some());
-        let links = links(job, state.fold.as_ref(), &records);
-        let is_proven =
-            records.iter().zip(&links).all(|(record, link)| record.link.is_none_or(|own| own == *link));
-        let mut log = LogChain { job, is_ended: true, is_imported: true, head, fold: state.fold, records };
-        let fault = if is_provable && (log.fold.is_some() || !is_proven || head != links.last().copied()) {
-            for (record, link) in log.records.iter_mut().zip(&links) {
-                record.link.get_or_insert(*link);
-            }
-            log.verify(None).err()
-        } else {
-            None
-        };
-        for (record, link) in log.records.iter_mut().zip(links) {
-            record.link = is_chained.then_some(link);
+        if head.is_none() && records.iter().all(|record| record.link.is_none()) {
+            return Self { run, records, end, fault: None };
         }
+        let links = links(job, state.fold.as_ref(), &records);
+        for (record, link) in records.iter_mut().zip(links) {
+            record.link.get_or_insert(link);
+        }
+        let log = LogChain { job, is_ended: true, is_imported: true, head, fold: state.fold, records };
+        let fault = log.verify(None).err();
         Self { run, records: log.records, end, fault }
     }
 

@@ -1,6 +1,6 @@
 //! Logs are provable after retention has changed them, and checkpoints prove the heads of ended jobs.
 
-use super::verify::{Tampering, tamper};
+use super::verify::{Tampering, tamper, verify_command};
 use super::{HOUR, JOBS, append, failed, head, key, run, verdict};
 use crate::store_contract::fixture::{Fixture, StorePlace};
 use crate::support::store::{ANN, delta, done, exported, id, imported, sealed};
@@ -8,8 +8,9 @@ use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::log_chain::{
     ChainFault, ChainLink, ChainVerdict, FoldKind, LogSigningKey, RecordPlace,
 };
+use nanoclaw::domain::run::LogStage;
 use nanoclaw::domain::secret::Secret;
-use nanoclaw::ports::NodeStore;
+use nanoclaw::ports::{ImportError, ImportOutcome, NodeStore};
 use nanoclaw::store::options::{RetentionOptions, StoreOptions};
 use nanoclaw::store::{RetentionAge, StoreLocation, verify_checkpoints};
 use redb::ReadableTable;
@@ -86,7 +87,7 @@ fn an_imported_log_that_was_folded_is_proven_but_for_the_signature_of_its_server
     assert!(imported(changed).fault.is_some(), "the head does not prove these records");
     let mut without_note = of_file;
     without_note.0.state.fold = None;
-    assert_eq!(imported(without_note).log_head(), None, "nothing chains what is left");
+    assert!(imported(without_note).fault.is_some(), "nothing chains what is left");
 
     let fixture = Fixture::with_options(&retention(HOUR, Some(10 * HOUR)), &Limits::default());
     let store = &*fixture.store;
@@ -200,6 +201,10 @@ fn a_checkpoint_proves_the_heads_of_all_jobs_that_ended_before_it() {
             StoreLocation::Database(Secret::from(schema.url()))
         }
     };
+    let unsigned = verify_command(&fixture.place, &["--all"]);
+    let has_key = matches!(fixture.place, StorePlace::Database(_));
+    assert_eq!(unsigned.code, i32::from(!has_key), "{}", unsigned.out);
+    assert_eq!(unsigned.out.contains("no signature was checked"), !has_key, "{}", unsigned.out);
     let report = || verify_checkpoints(&location, Some(key().public_key())).unwrap();
     assert_eq!((report().checkpoints, report().proven, report().removed), (2, 3, 1));
     assert_eq!(report().faults, Vec::<String>::new());
@@ -208,6 +213,36 @@ fn a_checkpoint_proves_the_heads_of_all_jobs_that_ended_before_it() {
     assert_eq!(report().faults, [fault(2)]);
     change_head(&fixture.place, 3, Some(again.through_ms + 1));
     assert_eq!(report().faults, [fault(2), fault(3)], "it did not run again");
+}
+
+#[test]
+fn an_import_neither_drops_a_chain_nor_invents_one() {
+    let origin = Fixture::new();
+    run(&*origin.store, 1, done(id(1), "answer"));
+    let of_file = exported(&*origin.store, 1);
+    for stage in [LogStage::Folded, LogStage::Cut] {
+        let mut relabelled = of_file.clone();
+        relabelled.0.state.log = stage;
+        assert_eq!(imported(relabelled.clone()).fault, None, "the whole log is there");
+        relabelled.1[2].body = relabelled.1[2].body.replacen('{', "{ ", 1);
+        assert!(imported(relabelled).fault.is_some(), "{stage:?}");
+    }
+    let mut retried = of_file.clone();
+    retried.0.state.retried_at_ms = Some(1);
+    retried.1[2].body = retried.1[2].body.replacen('{', "{ ", 1);
+    assert!(imported(retried).fault.is_some());
+    let mut headless = of_file.clone();
+    headless.0.state.log_head = None;
+    assert_eq!(imported(headless.clone()).fault, Some(ChainFault::NoHead));
+    headless.1.iter_mut().for_each(|record| record.link = None);
+    let fixture = Fixture::new();
+    fixture.clock.advance(HOUR);
+    fixture.store.import_run(ANN, imported(headless.clone())).wait().unwrap();
+    assert_eq!(verdict(&*fixture.store, 1), Ok(ChainVerdict::NotChained), "this server has not seen it run");
+    let import = |of_file| fixture.store.import_run(ANN, imported(of_file)).wait();
+    assert!(matches!(import(headless.clone()), Ok(ImportOutcome::Unchanged(_))));
+    headless.0.output = "another answer".to_owned();
+    assert!(matches!(import(headless), Err(ImportError::Taken { .. })));
 }
 
 #[test]

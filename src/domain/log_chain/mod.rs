@@ -7,7 +7,6 @@ mod fold_note;
 mod key;
 mod link;
 mod record;
-mod run_log;
 mod verify;
 
 pub use checkpoint::{CheckpointFault, CheckpointJobs, LogCheckpoint, StoredCheckpoint};
@@ -15,7 +14,6 @@ pub use fold_note::{FoldKind, FoldNote, FoldedLog};
 pub use key::{LogPublicKey, LogSignature, LogSigningKey};
 pub use link::{ChainLink, RecordPlace};
 pub use record::LogRecord;
-pub use run_log::{RUN_KIND, RunLogError, RunLogReader, split_record};
 pub use verify::{ChainFault, ChainVerdict, LogChain};
 
 #[cfg(test)]

@@ -1,18 +1,18 @@
 //! Reads the file of a run line by line and checks everything that a store relies on: order and numbers of
 //! the records, the terminal event, the digests of files, and the counts at the end.
 
-use super::{END_KIND, EndLine, FileLine, HeaderLine, RUN_VERSION, is_end_of, named_files};
+use super::{
+    EndLine, FileLine, HeaderLine, RUN_KIND, RUN_VERSION, RunFault, WRONG_END, abridged, cut_off, is_end_of,
+    missing_file, named_files, split_record,
+};
 use crate::domain::event::{Event, Record};
 use crate::domain::image::ImageType;
 use crate::domain::job::History;
-use crate::domain::log_chain::{LogRecord, RUN_KIND, RecordPlace, split_record};
+use crate::domain::log_chain::{LogRecord, RecordPlace};
 use crate::domain::message::Message;
 use crate::domain::run::{EndedRun, ImportedRun};
 use crate::domain::stored_file::ContentDigest;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
 /// Largest number of an event.
@@ -23,16 +23,6 @@ const SUB_MAX: u32 = 1 << 30;
 
 /// Characters of the longest name of a model.
 const MODEL_CHARS: usize = 256;
-
-/// A line that is not as it must be. The text is for the caller.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {message}")]
-pub struct RunFault {
-    /// The line, from 1.
-    pub line: u64,
-    /// What is wrong with it.
-    pub message: String,
-}
 
 /// A content that the file holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,16 +82,12 @@ impl RunFileReader {
             return Ok(None);
         }
         let read = self.read(text);
-        read.map_err(|message| RunFault { line: self.line, message })
+        read.map_err(|message| RunFault { line: self.line, message: abridged(&message) })
     }
 
     /// The fault of a file that ends here.
     pub fn cut_off(&self) -> RunFault {
-        let message = if self.header.is_none() && !self.is_over {
-            format!("the file holds no run; the first line is {{\"kind\":\"{RUN_KIND}\",…}}")
-        } else {
-            format!("the run ends without its last line, {{\"kind\":\"{END_KIND}\",…}}: it was cut off")
-        };
+        let message = cut_off(self.header.is_some() || self.is_over);
         RunFault { line: self.line.max(1), message }
     }
 
@@ -180,46 +166,31 @@ impl RunFileReader {
         if !named {
             return Err("the request names no file of this digest and length".to_owned());
         }
-        let content = file.data.map(|data| STANDARD.decode(data)).transpose();
-        let content = content.map_err(|error| format!("'data' is not base64: {error}"))?;
-        if let Some(content) = &content {
-            let digest = ContentDigest::from_bytes(Sha256::digest(content).into());
-            if digest != file.sha256 || content.len() as u64 != file.bytes {
-                return Err(format!("the content has the SHA-256 {digest}, not {}", file.sha256));
-            }
-            if ImageType::of_bytes(content).is_none() {
-                return Err("the content is no image".to_owned());
-            }
+        let digest = file.sha256;
+        let content = file.content()?;
+        if content.as_ref().is_some_and(|content| ImageType::of_bytes(content).is_none()) {
+            return Err("the content is no image".to_owned());
         }
-        match self.files.insert(file.sha256, content) {
+        match self.files.insert(digest, content) {
             Some(_) => Err("the file is there twice".to_owned()),
             None => Ok(()),
         }
     }
 
     fn end(&mut self, text: &str) -> Result<RunFile, String> {
-        let end: EndLine = serde_json::from_str(text)
-            .map_err(|_| "it is neither a record nor a file nor the last line".to_owned())?;
-        if end.kind != END_KIND {
-            return Err(format!("'{}' is no kind of line that may stand here", end.kind));
-        }
-        let found = (self.records.len() as u64, self.files.len() as u64);
-        if found != (end.records, end.files) {
-            return Err(format!(
-                "it counts {} records and {} files, and {} and {} stand before it: some are missing",
-                end.records, end.files, found.0, found.1
-            ));
+        let end = EndLine::read(text)?;
+        if let Some(fault) = end.fault((self.records.len(), self.files.len())) {
+            return Err(fault);
         }
         let mut run = self.header.take().ok_or("there is no header")?;
         self.is_over = true;
         let last_seq = self.records.last().map_or(0, |last| last.place.seq);
         let end = self.last.take().filter(|event| is_end_of(event, &run.state));
         let end = end.filter(|_| last_seq == run.state.last_event_id);
-        let end = end.ok_or("the log does not end with the event that the job's status stands for")?;
+        let end = end.ok_or(WRONG_END)?;
         let files = std::mem::take(&mut self.files);
-        if let Some(missing) = named_files(&run.spec).iter().find(|image| !files.contains_key(&image.content))
-        {
-            return Err(format!("the file {} of the request is missing", missing.content));
+        if let Some(fault) = missing_file(&run.spec, |digest| files.contains_key(digest)) {
+            return Err(fault);
         }
         for message in &mut run.spec.input {
             if let Message::User { images, .. } = message {
@@ -235,7 +206,7 @@ impl RunFileReader {
     }
 }
 
-fn read_header(text: &str) -> Result<(EndedRun, History), String> {
+pub(super) fn read_header(text: &str) -> Result<(EndedRun, History), String> {
     let first = format!("the first line of a run is {{\"kind\":\"{RUN_KIND}\",\"version\":{RUN_VERSION},…}}");
     let kind: LineKind = serde_json::from_str(text).map_err(|_| first.clone())?;
     if kind.kind.as_deref() != Some(RUN_KIND) {

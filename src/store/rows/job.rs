@@ -166,9 +166,10 @@ impl JobRow {
     }
 
     /// Whether it is this ended job of this user, as far as the row tells.
-    pub(crate) fn is_same_run(&self, user: UserId, run: &RunState) -> bool {
+    pub(crate) fn is_same_run(&self, user: UserId, EndedRun { state: run, usage, .. }: &EndedRun) -> bool {
         let job = &self.job;
         job.user == user
+            && self.ledger == *usage
             && (job.status, job.finished_at_ms) == (run.status, Some(run.finished_at_ms))
             && (job.created_at_ms, job.last_event_id) == (run.created_at_ms, run.last_event_id)
     }
@@ -190,7 +191,8 @@ impl JobRow {
         let due_ms = self.due_ms().filter(|due_ms| *due_ms > now_ms);
         Ok(match (self.job.status, self.queue_place, due_ms) {
             (JobStatus::Waiting, ..) => {
-                let until_ms = self.job.approval.as_ref().map(|pending| pending.expires_at_ms);
+                let answer_ms = self.job.approval.as_ref().map(|pending| pending.expires_at_ms);
+                let until_ms = answer_ms.into_iter().chain(self.job.conditions.deadline_ms).min();
                 Some(JobWait::until(JobWaitReason::Approval, until_ms))
             }
             (JobStatus::Queued, QueuePlace::Behind, _) => Some(JobWait::behind(before()?)),

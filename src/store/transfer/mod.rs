@@ -14,4 +14,4 @@ pub use check::check_database;
 pub use compare::TableComparison;
 pub use error::TransferError;
 pub use migrate::{MigrationReport, StoreLocation, migrate};
-pub use verify::{EachVerdict, LogFault, verify_checkpoints, verify_logs};
+pub use verify::{EachVerdict, LogFault, verify_checkpoints, verify_logs, verifying_key};

@@ -27,6 +27,20 @@ pub enum LogFault {
 /// Gets the verdict about each log.
 pub type EachVerdict<'e> = dyn FnMut(JobId, Result<ChainVerdict, LogFault>) + 'e;
 
+/// The key that proves what the store has signed. `file_key`: that of the server of a file. Blocks.
+pub fn verifying_key(
+    store: &StoreLocation,
+    file_key: Option<LogPublicKey>,
+) -> Result<Option<LogPublicKey>, TransferError> {
+    match store {
+        StoreLocation::File(_) => Ok(file_key),
+        StoreLocation::Database(url) => {
+            let connections = connections(url)?;
+            Ok(Snapshot::take(&connections)?.log_public_key()?)
+        }
+    }
+}
+
 /// Verifies the log of one job, or of all. `file_key`: the key of the server of a file. Returns how many jobs
 /// there were. Blocks.
 pub fn verify_logs(

@@ -95,8 +95,11 @@ fn take(
     file: RunFile,
 ) -> Result<(ImportedRun, Vec<PinnedContent>), ApiError> {
     let (mut run, contents, now_ms) = (file.run, file.contents, app.clock.now_ms());
-    if run.run.state.finished_at_ms > now_ms.saturating_add(AHEAD_MS) {
-        return Err(ApiError::malformed("the run ends in the future; is a server's clock wrong?"));
+    let state = &run.run.state;
+    let times =
+        [Some(state.created_at_ms), state.started_at_ms, state.retried_at_ms, Some(state.finished_at_ms)];
+    if times.into_iter().flatten().max() > Some(now_ms.saturating_add(AHEAD_MS)) {
+        return Err(ApiError::malformed("a time of the run is in the future; is a server's clock wrong?"));
     }
     let spec = &mut run.run.spec;
     // A report was sent at its end. A project of this id may be another user's.

@@ -93,7 +93,10 @@ impl Act<'_> {
         if let Some(row) = self.find_row(job).await? {
             // The log may have records of this transaction.
             self.flush().await?;
-            let is_same = row.is_same_run(user, &run.run.state)
+            let sql = "SELECT coalesce(output, '\"\"')::text FROM jobs WHERE id = $1";
+            let output: String = self.session.one(sql, &[&job.to_string()]).await?.document(0)?;
+            let is_same = row.is_same_run(user, &run.run)
+                && output == run.run.output
                 && run.has_records(
                     &log_records(&self.session, job, RecordPlace::BEFORE_FIRST, usize::MAX).await?,
                 );

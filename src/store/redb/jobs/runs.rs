@@ -71,7 +71,10 @@ impl Transaction<'_> {
     ) -> Result<ImportOutcome, ImportError> {
         let (job, id) = (run.run.state.id, run.run.state.id.to_bytes());
         if let Some(row) = self.find_row(job)? {
-            let is_same = row.is_same_run(user, &run.run.state)
+            let output = self.tables.outputs.get(&id)?;
+            let output = output.map(|bytes| values::decode_text(bytes.value())).transpose()?;
+            let is_same = row.is_same_run(user, &run.run)
+                && output.unwrap_or_default() == run.run.output
                 && run.has_records(&chain::records(&self.tables.log, job)?);
             if !is_same {
                 return Err(ImportError::Taken { job });
