@@ -64,6 +64,33 @@ fn a_job_sees_the_results_of_those_that_it_comes_after() {
 }
 
 #[test]
+fn system_prompts_and_later_turns_have_the_results() {
+    let upstream = parrot();
+    let server = Server::start_against(&upstream, "");
+    let one = server.submit(&json!({"input": "say one"}));
+    let prompt = format!("S {}", reference(&one));
+    let refused = server.post(
+        "/v1/jobs",
+        &json!({"input": "x", "system_prompt": reference("job_00000000000000000000000001"),
+            "after": [one]}),
+    );
+    assert_eq!(refused.status, 400, "{}", refused.body);
+    assert!(refused.body.contains("'system_prompt' refers to"), "{}", refused.body);
+    let first = format!("first {}", reference(&one));
+    for job in [
+        json!({"input": first, "system_prompt": prompt, "after": [one], "conversation_id": "chat"}),
+        json!({"input": "second", "conversation_id": "chat"}),
+    ] {
+        let job = server.submit(&job);
+        assert_eq!(code(&server.wait(&job)), ("succeeded", ""));
+    }
+    let requests = upstream.requests();
+    let sent = |nth: usize| requests[requests.len() - nth]["messages"].to_string();
+    assert!(sent(2).contains("S one") && sent(2).contains("first one"), "{}", sent(2));
+    assert!(sent(1).contains("first one") && !sent(1).contains("{{result:"), "{}", sent(1));
+}
+
+#[test]
 fn a_result_that_is_long_missing_or_of_a_failed_job_says_so() {
     let upstream = parrot();
     let server = Server::start_against(&upstream, "limits: {job_result_bytes: 256}");

@@ -1,12 +1,12 @@
-//! References to the answers of other jobs: `{{result:JOB_ID}}` in the text of a message. The prompt shows
-//! the answer in its place; the stored request keeps the reference.
+//! References to the answers of other jobs: `{{result:JOB_ID}}` in the text of a message or in the system
+//! prompt. The prompt shows the answer in its place; the stored request keeps the reference.
 
 use super::id::JobId;
 use super::message::Message;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Maximum references in the messages of a job.
+/// Maximum references of a job, and of the history that it gets.
 pub const RESULT_REFERENCES: usize = 64;
 
 const OPEN: &str = "{{result:";
@@ -43,16 +43,26 @@ fn text_of(message: &Message) -> Option<&str> {
     }
 }
 
-/// The jobs that system and user messages refer to, in order, repeated ones too.
+/// The jobs that a text refers to, in order, repeated ones too.
+pub fn referenced_in(text: &str) -> impl Iterator<Item = JobId> {
+    references(text).map(|reference| reference.job)
+}
+
+/// The same of system and user messages.
 pub fn referenced_jobs(messages: &[Message]) -> impl Iterator<Item = JobId> {
-    messages.iter().filter_map(text_of).flat_map(references).map(|reference| reference.job)
+    messages.iter().filter_map(text_of).flat_map(referenced_in)
+}
+
+/// The text with answers in the place of references.
+pub fn text_with_results(text: &str, answers: &BTreeMap<JobId, String>) -> String {
+    Replaced::of(text, answers).text
 }
 
 /// Puts answers in the place of references. A reference to a job without an answer here stays, and so does
 /// one inside an answer.
 pub fn with_results(messages: Vec<Message>, answers: &BTreeMap<JobId, String>) -> Vec<Message> {
     let replace = |message| match message {
-        Message::System { content } => Message::System { content: Replaced::of(&content, answers).text },
+        Message::System { content } => Message::System { content: text_with_results(&content, answers) },
         Message::User { content, attachments, mut images } => {
             let replaced = Replaced::of(&content, answers);
             for offset in images.iter_mut().filter_map(|image| image.text_offset_bytes.as_mut()) {

@@ -22,7 +22,7 @@ use crate::app::{engine_limits, local_tools, open_store, provide_data_dir};
 use crate::config::Config;
 use crate::domain::id::JobId;
 use crate::domain::log_chain::LogRecord;
-use crate::domain::result_reference::referenced_jobs;
+use crate::domain::result_reference::{referenced_in, referenced_jobs};
 use crate::domain::run_file::RunFile;
 use crate::llm::Router;
 use crate::ports::{Clock, Entropy, Model, NodeStore, Toolbox};
@@ -181,7 +181,9 @@ fn vary(
 /// Fails if a model would be asked with a prompt that names answers of other jobs: the run has them not.
 fn check_references(file: &RunFile, args: &ReplayArgs) -> Result<(), CliError> {
     let spec = &file.run.run.spec;
-    let named = referenced_jobs(&spec.input).find(|job| spec.conditions.after.contains(job));
+    let in_prompt = spec.system_prompt.as_deref().into_iter().flat_map(referenced_in);
+    let mut named = in_prompt.chain(referenced_jobs(&spec.input));
+    let named = named.find(|job| spec.conditions.after.contains(job));
     let Some(job) = named.filter(|_| args.asks_model()) else { return Ok(()) };
     let text = format!("the prompt holds the answer of {job}, and an exported run does not have it");
     Err(CliError::failed(text).hint("put it in yourself: --prompt TEXT"))

@@ -95,8 +95,8 @@ fn prompt_spec<'l>(
         return Ok(Cow::Borrowed(spec));
     }
     let input = restored.unwrap_or_else(|| spec.input.clone());
-    let input = results::with_predecessor_results(store, lease, limits.job_result_bytes, input)?;
-    Ok(Cow::Owned(JobSpec { input, ..spec.clone() }))
+    let spec = JobSpec { input, ..spec.clone() };
+    results::with_predecessor_results(store, lease, limits.job_result_bytes, spec).map(Cow::Owned)
 }
 
 impl<'a> Driver<'a> {
@@ -113,7 +113,8 @@ impl<'a> Driver<'a> {
         let began_ms = ports.clock.monotonic_ms();
         let deadline_ms = began_ms.saturating_add(budget_ms);
         let turn = TurnState::fold(&ports.store.log(lease.job.id)?);
-        let history = ports.store.history(&lease.job, limits.history_messages)?;
+        let mut history = ports.store.history(&lease.job, limits.history_messages)?;
+        results::put_into_history(&*ports.store, &lease.job, limits.job_result_bytes, &mut history)?;
         let cancel = lease.cancel.with_deadline(deadline_ms);
         let spec = &lease.spec;
         let has_images = Message::have_images(&spec.input)

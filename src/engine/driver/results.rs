@@ -1,33 +1,59 @@
-//! The answers of other jobs that a job's input refers to (`{{result:JOB_ID}}`), as its prompt shows them.
+//! The answers of other jobs that a request refers to (`{{result:JOB_ID}}`), as the prompt shows them.
 
 use crate::domain::characters::beginning;
 use crate::domain::id::JobId;
-use crate::domain::job::Job;
-use crate::domain::message::Message;
-use crate::domain::result_reference::{referenced_jobs, with_results};
+use crate::domain::job::{History, Job, JobSpec};
+use crate::domain::result_reference::{
+    RESULT_REFERENCES, referenced_in, referenced_jobs, text_with_results, with_results,
+};
 use crate::ports::{Lease, Store, StoreError};
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The input with answers in the place of references to the jobs that this one comes after. Each is at most
+/// The request with answers in the place of references to the jobs that this one comes after. Each is at most
 /// `max_bytes` long.
 pub(super) fn with_predecessor_results(
     store: &dyn Store,
     lease: &Lease,
     max_bytes: usize,
-    input: Vec<Message>,
-) -> Result<Vec<Message>, StoreError> {
+    spec: JobSpec,
+) -> Result<JobSpec, StoreError> {
     let after = &lease.job.conditions.after;
-    if after.is_empty() {
-        return Ok(input);
-    }
+    let in_prompt = spec.system_prompt.as_deref().into_iter().flat_map(referenced_in);
     let mut answers = BTreeMap::new();
-    for job in referenced_jobs(&input).filter(|job| after.contains(job)) {
+    for job in in_prompt.chain(referenced_jobs(&spec.input)).filter(|job| after.contains(job)) {
         if let Entry::Vacant(entry) = answers.entry(job) {
             entry.insert(result_of(store, (&lease.job, job), max_bytes)?);
         }
     }
-    Ok(with_results(input, &answers))
+    let system_prompt = spec.system_prompt.map(|text| text_with_results(&text, &answers));
+    Ok(JobSpec { input: with_results(spec.input, &answers), system_prompt, ..spec })
+}
+
+/// Puts answers into earlier turns of the conversation, which the jobs of those turns have seen. A reference
+/// to a job that the user does not have stays.
+pub(super) fn put_into_history(
+    store: &dyn Store,
+    job: &Job,
+    max_bytes: usize,
+    history: &mut History,
+) -> Result<(), StoreError> {
+    let turns = history.turns.iter();
+    let named: BTreeSet<JobId> =
+        turns.flat_map(|turn| referenced_jobs(&turn.messages)).take(RESULT_REFERENCES).collect();
+    let mut answers = BTreeMap::new();
+    for id in named {
+        if store.job(job.user, id)?.is_some() {
+            answers.insert(id, result_of(store, (job, id), max_bytes)?);
+        }
+    }
+    if answers.is_empty() {
+        return Ok(());
+    }
+    for turn in &mut history.turns {
+        turn.messages = with_results(std::mem::take(&mut turn.messages), &answers);
+    }
+    Ok(())
 }
 
 /// The answer of a job, or why there is none.

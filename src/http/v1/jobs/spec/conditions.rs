@@ -4,7 +4,7 @@
 use crate::domain::id::JobId;
 use crate::domain::job_conditions::{JobConditions, OnFailure};
 use crate::domain::message::Message;
-use crate::domain::result_reference::{RESULT_REFERENCES, referenced_jobs};
+use crate::domain::result_reference::{RESULT_REFERENCES, referenced_in, referenced_jobs};
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::request::quoted::quoted;
@@ -24,7 +24,7 @@ impl ConditionsRequest {
     /// first one.
     pub(super) fn check(
         self,
-        input: &[Message],
+        (input, system_prompt): (&[Message], Option<&str>),
         (model, app): (&str, &AppDependencies),
     ) -> Result<JobConditions, ApiError> {
         let Self { deadline_ms, expires_at_ms, max_cost_micros, .. } = self;
@@ -37,7 +37,7 @@ impl ConditionsRequest {
         if after.is_empty() && self.on_failure.is_some() {
             return Err(ApiError::value("on_failure", "'on_failure' belongs to 'after', which names no job"));
         }
-        check_references(input, &after)?;
+        check_references(input, system_prompt, &after)?;
         if max_cost_micros.is_some() {
             check_prices(model, app)?;
         }
@@ -62,17 +62,23 @@ fn after(given: Vec<JobId>, most: usize) -> Result<Vec<JobId>, ApiError> {
 }
 
 /// Without `after`, what looks like a reference is text.
-fn check_references(input: &[Message], after: &[JobId]) -> Result<(), ApiError> {
+fn check_references(input: &[Message], system_prompt: Option<&str>, after: &[JobId]) -> Result<(), ApiError> {
     if after.is_empty() {
         return Ok(());
     }
-    if let Some(job) = referenced_jobs(input).find(|job| !after.contains(job)) {
-        let rule = format!("the input refers to the result of {job}, which 'after' does not name");
-        return Err(ApiError::value("input", rule));
-    }
-    if referenced_jobs(input).count() > RESULT_REFERENCES {
-        let rule = format!("the input has more than {RESULT_REFERENCES} references to results");
-        return Err(ApiError::value("input", rule));
+    let in_prompt = system_prompt.into_iter().flat_map(referenced_in).map(|job| ("system_prompt", job));
+    let in_input = referenced_jobs(input).map(|job| ("input", job));
+    let mut references = 0_usize;
+    for (field, job) in in_prompt.chain(in_input) {
+        references = references.saturating_add(1);
+        if !after.contains(&job) {
+            let rule = format!("'{field}' refers to the result of {job}, which 'after' does not name");
+            return Err(ApiError::value(field, rule));
+        }
+        if references > RESULT_REFERENCES {
+            let rule = format!("the request has more than {RESULT_REFERENCES} references to results");
+            return Err(ApiError::value(field, rule));
+        }
     }
     Ok(())
 }

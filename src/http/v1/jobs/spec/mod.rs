@@ -110,7 +110,7 @@ impl JobRequest {
             run_at_ms: self.run_at.map(|at| at.0),
             max_cost_micros: self.max_cost_micros.map(|most| most.0),
         };
-        let conditions = conditions.check(&input, (&model, app))?;
+        let conditions = conditions.check((&input, self.system_prompt.as_deref()), (&model, app))?;
         Ok(JobSpec {
             model,
             conditions,
