@@ -1,10 +1,10 @@
 //! The command line: output streams, exit codes, hints, and `nanoclaw demo`.
 
 use crate::support::upstream::{Answer, Upstream};
-use crate::support::{Ran, Server, against, command, database};
+use crate::support::{BINARY, Ran, Server, against, command, database};
 use serde_json::{Value, json};
 use std::io::{ErrorKind, Write};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 fn run(arguments: &[&str]) -> Ran {
@@ -70,6 +70,20 @@ fn exec_runs_bash_by_language_name_and_file_extension() {
     let ran = feed(&["exec", "--lang", "bash", "--strictness", "lenient", "-"], "echo 1");
     assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{}", ran.err);
     assert!(ran.err.contains("one level only"), "{}", ran.err);
+}
+
+#[test]
+fn exec_runs_programs_at_the_lowest_priority() {
+    let home = tempfile::tempdir().expect("a directory");
+    for (name, text) in [("x.py", "print(1)"), ("x.js", "console.log(1)"), ("x.sh", "echo 1")] {
+        let path = home.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        // As a service with `Nice=19` runs them.
+        let mut exec = Command::new("nice");
+        exec.args(["-n", "19", BINARY, "exec"]).arg(path);
+        let ran = Ran::from(exec.output().expect("nice runs"));
+        assert_eq!((ran.code, ran.out.as_str()), (0, "1\n"), "{name}: {}", ran.err);
+    }
 }
 
 #[test]

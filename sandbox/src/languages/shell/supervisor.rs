@@ -99,6 +99,14 @@ fn receive_listener(socket: &OwnedFd) -> Option<OwnedFd> {
     receive(socket, RecvFlags::empty()).ok().flatten()?.descriptors.into_iter().next()
 }
 
+/// Gives the command a lower priority than that of the server, unless it has one: only root may raise it.
+fn lower_priority() -> rustix::io::Result<()> {
+    if rustix::process::getpriority_process(None)? < COMMAND_PRIORITY {
+        rustix::process::setpriority_process(None, COMMAND_PRIORITY)?;
+    }
+    Ok(())
+}
+
 /// Applies the inner domain, the rlimits and the filters to the command.
 fn confine_command(
     request: &RunRequest,
@@ -109,8 +117,7 @@ fn confine_command(
     sys::block_signals(&[]).map_err(|error| format!("signals: {error}"))?;
     child::enter_session(c"nanoclaw-guest")?;
     child::set_parent_death_signal(supervisor, Signal::KILL)?;
-    rustix::process::setpriority_process(None, COMMAND_PRIORITY)
-        .map_err(|error| format!("priority: {error}"))?;
+    lower_priority().map_err(|error| format!("priority: {error}"))?;
     if request.landlock_abi >= SCOPE_ABI {
         let tcp = TcpAccess::AllBut(&[]);
         let domain = LandlockDomain { abi: request.landlock_abi, kind: RulesetKind::Signals, tcp };
