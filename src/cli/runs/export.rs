@@ -7,6 +7,7 @@ use crate::cli::terminal::Terminal;
 use crate::domain::run_file::END_KIND;
 use crate::store::AtomicFile;
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use url::form_urlencoded::byte_serialize;
@@ -49,8 +50,12 @@ pub(crate) fn export(client: &ApiClient, args: &ExportArgs, terminal: &Terminal)
     };
     let (jobs, skipped) = match filter {
         Some(filter) => list(client, &filter)?,
-        None => (args.jobs.clone(), 0),
+        None => (unique(&args.jobs), 0),
     };
+    if jobs.is_empty() && !args.all {
+        return Err(CliError::failed(format!("no ended job is there to export; {skipped} have not ended"))
+            .hint("see: nanoclaw jobs, nanoclaw list conversations, nanoclaw list batches"));
+    }
     jobs.iter().try_for_each(|job| path_segment(job).map(drop))?;
     match &args.output {
         Some(path) => write_file(client, &jobs, path, args.force)?,
@@ -67,6 +72,12 @@ pub(crate) fn export(client: &ApiClient, args: &ExportArgs, terminal: &Terminal)
         terminal.info(&format!("{} runs exported{rest}", jobs.len()));
     }
     Ok(())
+}
+
+/// Each job once, in order.
+fn unique(jobs: &[String]) -> Vec<String> {
+    let mut seen = HashSet::new();
+    jobs.iter().filter(|job| seen.insert(*job)).cloned().collect()
 }
 
 fn encoded(id: &str) -> String {

@@ -58,7 +58,7 @@ fn components(drawing: &mut Drawing, app: &AppDependencies) {
             "description": "Unix seconds, or RFC 3339 with its offset",
             "anyOf": [
                 {"type": "number", "minimum": 0, "maximum": 253_402_207_200_u64},
-                {"type": "string", "format": "date-time", "pattern": "^(19[7-9][1-9]|[2-9][0-9]{3})-"},
+                {"type": "string", "format": "date-time", "pattern": "^(197[1-9]|19[89][0-9]|[2-9][0-9]{3})-"},
             ],
         }),
     );
