@@ -250,6 +250,38 @@ fn a_run_whose_context_was_shortened_replays_identically_without_its_configurati
 }
 
 #[test]
+fn closing_answers_and_cut_summaries_replay_identically() {
+    let upstream = agent();
+    let server = Server::start_against(&upstream, "");
+    let job = server.submit(&json!({"input": "go", "max_steps": 1}));
+    assert_eq!(server.wait(&job)["output_text"], "the-answer-is-42");
+    assert_identical(&server, &job);
+    let verbose = Upstream::start(|request, _| {
+        let prompt = request["messages"][0]["content"].as_str().unwrap_or_default();
+        if prompt.contains("compress") {
+            Answer::text(&"123 lorem ipsum, 汉字 ".repeat(700))
+        } else {
+            Answer::text("fine")
+        }
+    });
+    let config = against(&verbose, "").replace("id: scripted", "id: scripted, context_window: 6000");
+    let server = Server::start_with(&config);
+    let config = file(&server, "replay.yml", &config);
+    let mut summaries = 0;
+    for number in 0..3 {
+        let input = format!("message {number} {}", "lorem ipsum dolor sit amet ".repeat(150));
+        let job = server.submit(&json!({"input": input, "conversation_id": "long"}));
+        assert_eq!(server.wait(&job)["status"], "succeeded");
+        let run = export(&server, &job);
+        summaries += run.matches("\"event\":\"summary\"").count();
+        assert_identical(&server, &job);
+        let ran = replay(&server, "run.jsonl", &run, &["--config", text(&config)]);
+        assert!(ran.code == 0 && ran.out.contains("identical"), "{}{}", ran.out, ran.err);
+    }
+    assert!(summaries > 0, "a context was shortened");
+}
+
+#[test]
 fn live_tools_without_the_mcp_servers_of_the_run_are_refused() {
     let upstream = Upstream::start(|request, _| match tool_results(request).len() {
         0 => Answer::calls(&[("mcp_files_read", json!({"path": "a"}))]),

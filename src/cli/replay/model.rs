@@ -4,6 +4,7 @@ use super::recorded_pieces::RecordedPieces;
 use super::recording::RunRecording;
 use super::store::ReplayStore;
 use crate::domain::event::{EngineMark, Event, FailureCode, Record};
+use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
 use crate::ports::{
@@ -161,8 +162,7 @@ impl Model for CheckingModel {
         _: &CancelToken,
         sink: ChunkSink<'_>,
     ) -> Result<Completion, ModelError> {
-        // Only calls for a summary or a title have no tools and may call none.
-        if request.tools.is_empty() && !request.may_call { self.side_text(sink) } else { self.stream(sink) }
+        if is_side_call(request) { self.side_text(sink) } else { self.stream(sink) }
     }
 
     fn models(&self) -> Vec<ModelInfo> {
@@ -204,7 +204,7 @@ impl Model for SequenceModel {
         _: &CancelToken,
         sink: ChunkSink<'_>,
     ) -> Result<Completion, ModelError> {
-        if request.tools.is_empty() && !request.may_call {
+        if is_side_call(request) {
             return Err(ModelError::Refused("summaries and titles are not replayed".to_owned()));
         }
         let over = |_| ModelError::Refused("the recording has no further answer".to_owned());
@@ -250,6 +250,13 @@ impl Model for SequenceModel {
     fn models(&self) -> Vec<ModelInfo> {
         self.infos.clone()
     }
+}
+
+/// Whether a summary or a title is wanted. The closing answer of a job may call no tools, either, but its
+/// prompt has the steps so far.
+fn is_side_call(request: &ModelRequest) -> bool {
+    let is_step = |message: &Message| matches!(message, Message::Assistant { .. } | Message::Tool { .. });
+    request.tools.is_empty() && !request.may_call && !request.messages.iter().any(is_step)
 }
 
 /// Reports usage, unless the call used nothing.

@@ -97,15 +97,24 @@ impl Driver<'_> {
         self.window().map_or(SUMMARY_TOKENS, |window| (window / 8).clamp(MIN_SUMMARY_TOKENS, SUMMARY_TOKENS))
     }
 
-    /// Truncates a summary if the provider ignored the limit.
+    /// Truncates a summary if the provider ignored the limit. What is left fits, so that a replay, which gets
+    /// it as the answer, truncates it no more.
     fn truncate_summary(&self, text: String) -> String {
-        let (limit, tokens) = (u64::from(self.summary_tokens()), self.estimator.text(&text));
-        if tokens <= limit {
-            return text;
+        let limit = u64::from(self.summary_tokens());
+        let (mut shown, mut kept_chars) = (text, None);
+        loop {
+            let tokens = self.estimator.text(&shown);
+            if tokens <= limit {
+                return shown;
+            }
+            let chars = kept_chars.unwrap_or_else(|| shown.chars().count() as u64);
+            let fitting = (chars.saturating_mul(limit) / tokens.max(1)).min(chars.saturating_sub(1));
+            kept_chars = Some(fitting);
+            shown = shown.chars().take(usize::try_from(fitting).unwrap_or(0)).chain(['…']).collect();
+            if fitting == 0 {
+                return shown;
+            }
         }
-        let chars = text.chars().count() as u64;
-        let kept_chars = usize::try_from(chars.saturating_mul(limit) / tokens.max(1)).unwrap_or(0);
-        text.chars().take(kept_chars).chain(['…']).collect()
     }
 
     /// Whether anything is left that may be cut from the prompt.
