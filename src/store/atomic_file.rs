@@ -16,12 +16,18 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Creates `TARGET.part`, readable by its owner only. Truncates a leftover of an earlier attempt.
+    /// Creates `TARGET.part`, readable by its owner only. Truncates a leftover of an earlier attempt. A link
+    /// stays, and what it names is replaced. Fails if that is no regular file: a pipe or a device stays, too.
     pub fn begin(target: &Path) -> io::Result<Self> {
-        let part = with_suffix(target, ".part");
+        let is_link = fs::symlink_metadata(target).is_ok_and(|found| found.is_symlink());
+        let target = if is_link { fs::canonicalize(target)? } else { target.to_owned() };
+        if fs::metadata(&target).is_ok_and(|found| !found.is_file()) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        }
+        let part = with_suffix(&target, ".part");
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(true).mode(0o600).open(&part)?;
-        Ok(Self { file, part, target: target.to_owned(), is_done: false })
+        Ok(Self { file, part, target, is_done: false })
     }
 
     /// The open file.
@@ -92,6 +98,24 @@ mod tests {
     use super::*;
     use std::io::Write;
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn links_and_devices_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let [target, link] = ["target", "link"].map(|name| dir.path().join(name));
+        fs::write(&target, "old").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        let draft = AtomicFile::begin(&link).unwrap();
+        draft.file().write_all(b"new").unwrap();
+        draft.finish().unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&target).unwrap(), b"new");
+        fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+        for path in [link.as_path(), dir.path(), Path::new("/dev/null")] {
+            assert!(AtomicFile::begin(path).is_err(), "{}", path.display());
+        }
+    }
 
     #[test]
     fn an_atomic_file_appears_when_finished_and_is_removed_when_dropped() {

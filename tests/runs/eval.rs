@@ -98,6 +98,13 @@ fn a_report_that_cannot_be_written_costs_no_tokens() {
             assert!(ran.code == 1 && ran.err.contains(&format!("cannot write '{path}'")), "{}", ran.err);
         }
     }
+    let report = file(&server, "report", "");
+    for paths in [[text(&cases), "x.html"], ["-", "x.html"], [text(&report), text(&report)]] {
+        let ran =
+            run(&server, &["eval", text(&cases), "--model", "one", "--json", paths[0], "--html", paths[1]]);
+        assert!(ran.code == 1 && ran.err.contains("cannot be a report"), "{}", ran.err);
+    }
+    assert!(std::fs::read_to_string(&cases).expect("there").contains("hello"));
     assert_eq!(server.get("/v1/batches").json()["data"], json!([]), "nothing was submitted");
 }
 

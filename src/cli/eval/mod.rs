@@ -30,7 +30,7 @@ use std::time::Duration;
 const FILE_BYTES: u64 = 200 * 1024 * 1024;
 
 /// Seconds for which the server may delay a status response.
-const WAIT_S: u64 = 25;
+const WAIT_S: u64 = 10;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct EvalArgs {
@@ -82,6 +82,7 @@ pub(crate) fn eval(
     // All is opened first: a program that cannot run, or a report that nobody can write, costs no tokens.
     let needs_sandbox = cases.iter().any(|case| case.checks.iter().any(check::Check::is_program));
     let sandbox = if needs_sandbox { Some(open_sandbox(sandbox()?)?) } else { None };
+    check_report_paths(args)?;
     let [json, html] =
         [&args.json, &args.html].map(|path| path.as_deref().map(ReportFile::begin).transpose());
     let (json, html) = (json?, html?);
@@ -115,6 +116,27 @@ pub(crate) fn eval(
         failed => Err(CliError::failed(format!("{failed} of {} cases failed", report.results.len()))
             .hint("the lines under a case say why; nanoclaw show JOB has the answer")),
     }
+}
+
+/// Refuses reports that would replace each other or the cases.
+fn check_report_paths(args: &EvalArgs) -> Result<(), CliError> {
+    let mut used = vec![resolved(&args.file)];
+    for path in [&args.json, &args.html].into_iter().flatten() {
+        let (shown, path) = (path.display(), resolved(path));
+        if used.contains(&path) || path == Path::new("-") {
+            return Err(CliError::failed(format!(
+                "'{shown}' cannot be a report: it is used already, or no file"
+            ))
+            .hint("--json and --html each need a file of their own"));
+        }
+        used.push(path);
+    }
+    Ok(())
+}
+
+/// The path without links, if there is such a file.
+fn resolved(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 fn read(path: &Path) -> Result<String, CliError> {
@@ -190,15 +212,25 @@ impl EvalRun<'_> {
         *batch.lock().unwrap_or_else(PoisonError::into_inner) = Some(id.clone());
         self.terminal.info(&format!("{id}: {} jobs accepted", trials.len()));
         let (path, wait) = (format!("/v1/batches/{id}?wait={WAIT_S}"), Duration::from_secs(WAIT_S));
+        let mut has_told = false;
         loop {
             let state = self.retry().run(&mut || self.client.get_waiting(&path, wait))?;
             let status = state.get("status").and_then(Value::as_str).unwrap_or_default();
             if matches!(status, "completed" | "cancelled" | "expired" | "failed") {
                 break;
             }
+            if let Some(job) = self.waiting_job(&id).filter(|_| !std::mem::replace(&mut has_told, true)) {
+                self.terminal.info(&format!("{job} waits for an approval: nanoclaw approve {job}"));
+            }
         }
         let path = format!("/v1/batches/{id}/results");
         Ok(self.retry().run(&mut || self.fetch(&path, trials.len()))?)
+    }
+
+    /// A job of the batch that waits for an approval.
+    fn waiting_job(&self, batch: &str) -> Option<String> {
+        let found = self.client.get(&format!("/v1/jobs?batch_id={batch}&status=waiting&limit=1")).ok()?;
+        found.pointer("/data/0/id")?.as_str().map(str::to_owned)
     }
 
     fn submit(&self, trials: &[Trial<'_>]) -> Result<String, CliError> {
