@@ -4,7 +4,7 @@ use super::skill::{HEAD_BYTES, SKILL_FILE, Skill, SkillError, is_name};
 use crate::ports::{FileError, FileKind, ReadOnlyFiles};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Error, ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
 
 /// Folders that are looked at.
@@ -89,10 +89,17 @@ fn stamp(file: &File) -> std::io::Result<SkillStamp> {
     Ok([number(found.ino()), number(found.len()), mtime, mtime_ns, ctime, ctime_ns])
 }
 
-/// The beginning of a file. Bytes that are not UTF-8 may only be a cut character, or belong to the text after
-/// the front matter.
+/// The beginning of a file, without the half of a character at its end.
 fn head(file: File) -> std::io::Result<String> {
     let mut bytes = Vec::new();
     file.take(HEAD_BYTES as u64).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    match std::str::from_utf8(&bytes) {
+        Err(error) if error.error_len().is_some() => {
+            Err(Error::new(ErrorKind::InvalidData, "is not UTF-8 text"))
+        }
+        Err(error) => {
+            Ok(String::from_utf8_lossy(bytes.get(..error.valid_up_to()).unwrap_or_default()).into_owned())
+        }
+        Ok(text) => Ok(text.to_owned()),
+    }
 }
