@@ -115,7 +115,7 @@ impl App {
     /// The same, and stops when `work`, which runs on a thread of its own, has ended, too.
     pub fn run_beside(self, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
         let (end, ended) = oneshot::channel::<()>();
-        let thread = std::thread::Builder::new().name("mcp-stdio".to_owned()).spawn(move || {
+        let thread = std::thread::Builder::new().name("mcp-end".to_owned()).spawn(move || {
             work();
             drop(end);
         });

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::{Duration, Instant};
 
 /// A running `nanoclaw mcp serve`.
 struct StdioServer {
@@ -213,4 +214,43 @@ fn a_server_that_is_not_there_or_switched_off_is_an_error_on_stderr() {
     );
     let off = run(&[], "mcp_server: {enabled: false}\n");
     assert!(off.code == 78 && off.out.is_empty() && off.err.contains("turned off"), "{}", off.err);
+}
+
+#[test]
+fn a_client_whose_server_leaves_with_another_client_starts_it_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let owner = StdioServer::open(dir.path(), &[]);
+    let mut other = StdioServer::open(dir.path(), &[]);
+    let run = json!({"command": "echo kept >> f; cat f"});
+    let result = other.call(1, "run_shell", &run);
+    assert_eq!(result["structuredContent"]["output"], "kept\n", "{result}");
+    let sleeping = json!({"name": "run_shell", "arguments": {"command": "sleep 30"}});
+    other.send(&request(2, "tools/call", &sleeping));
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(owner.close(), Some(0));
+    let ended = other.next();
+    assert!(ended["result"]["content"][0]["text"].to_string().contains("the server stops"), "{ended}");
+    let result = other.call(3, "run_shell", &run);
+    assert_eq!(result["structuredContent"]["output"], "kept\nkept\n", "{result}");
+    assert_eq!(other.close(), Some(0));
+}
+
+#[test]
+fn a_cancellation_right_behind_its_request_ends_the_program() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut server = StdioServer::open(dir.path(), &[]);
+    for id in 1..=10 {
+        let sleeping =
+            json!({"name": "run_shell", "arguments": {"command": "sleep 20; echo late", "timeout": 25}});
+        let cancelled =
+            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+        let input = server.input.as_mut().expect("stdin is open");
+        write!(input, "{}\n{cancelled}\n", request(id, "tools/call", &sleeping)).expect("sends");
+    }
+    // More programs than this would have to wait for the others.
+    let began = Instant::now();
+    let result = server.call(11, "run_shell", &json!({"command": "echo now"}));
+    assert_eq!(result["structuredContent"]["output"], "now\n", "{result}");
+    assert_eq!(server.close(), Some(0), "nothing more is on stdout");
+    assert!(began.elapsed() < Duration::from_secs(9), "the programs were ended: {:?}", began.elapsed());
 }

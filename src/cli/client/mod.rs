@@ -11,7 +11,7 @@ use crate::domain::secret::Secret;
 use address::is_origin;
 use early_response::EarlyResponseConnector;
 pub(super) use response::{EventStreamError, RequestError, refusal};
-use response::{describe, is_disconnect, parse, read_text, reason, unexpected_response};
+use response::{describe, has_no_connection, is_disconnect, parse, read_text, reason, unexpected_response};
 use serde_json::Value;
 use std::io::Read;
 use std::time::Duration;
@@ -59,6 +59,14 @@ pub(crate) struct McpReply {
     /// Whether the body is server-sent events, not JSON.
     pub(crate) is_stream: bool,
     pub(crate) body: Box<dyn Read>,
+}
+
+/// Why a message has no reply.
+#[derive(Debug)]
+pub(crate) struct McpSendError {
+    /// There was no connection: the server has not got the message.
+    pub(crate) is_unsent: bool,
+    pub(crate) reason: String,
 }
 
 impl McpReply {
@@ -247,7 +255,7 @@ impl ApiClient {
     }
 
     /// Posts a message to the MCP server and opens the reply, which may begin late: a tool runs until then.
-    pub(crate) fn mcp_message(&self, message: &str, session: Option<&str>) -> Result<McpReply, String> {
+    pub(crate) fn mcp_message(&self, message: &str, session: Option<&str>) -> Result<McpReply, McpSendError> {
         let request = self.agent.post(self.url(MCP_PATH)).content_type("application/json");
         let request = request.header("accept", "application/json, text/event-stream");
         let request = match session {
@@ -255,7 +263,9 @@ impl ApiClient {
             None => request,
         };
         let response = request.config().timeout_recv_response(None).build().send(message);
-        response.map(McpReply::of).map_err(|error| describe(&error))
+        response
+            .map(McpReply::of)
+            .map_err(|error| McpSendError { is_unsent: has_no_connection(&error), reason: describe(&error) })
     }
 
     /// Ends a session of the MCP server. A server that is gone has none.

@@ -2,6 +2,7 @@
 
 use crate::cli::error::CliError;
 use serde_json::Value;
+use std::io::ErrorKind;
 use ureq::Body;
 use ureq::http::{Response, StatusCode};
 
@@ -90,6 +91,15 @@ pub(super) fn parse(
 pub(super) fn is_disconnect(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+}
+
+/// Whether the server cannot have got the request.
+pub(super) fn has_no_connection(error: &ureq::Error) -> bool {
+    match error {
+        ureq::Error::Io(io) => matches!(io.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused),
+        ureq::Error::ConnectionFailed => true,
+        _ => false,
+    }
 }
 
 pub(super) fn describe(error: &ureq::Error) -> String {

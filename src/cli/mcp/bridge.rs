@@ -1,10 +1,11 @@
 //! Carries messages between stdin, stdout and the MCP server of a running server. A line of stdin is a
 //! message; so is a line of stdout.
 
-use crate::cli::client::{ApiClient, McpReply};
+use crate::cli::client::{ApiClient, McpReply, McpSendError};
 use crate::cli::terminal::Terminal;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Read};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ use std::time::Duration;
 const RUNNING: usize = 64;
 /// Time for running requests to end after the end of stdin.
 const DRAIN_TIME: Duration = Duration::from_secs(10);
+/// Time for another server to start: the one before may end its jobs first.
+const SERVER_TIME: Duration = Duration::from_secs(60);
 /// The longest message if no configuration says it, bytes.
 const MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 /// The longest reply that is not a stream, bytes.
@@ -24,16 +27,35 @@ const INVALID_REQUEST: i32 = -32_600;
 /// The status of a message of a session that the server does not have.
 const NOT_FOUND: u16 = 404;
 
+/// What a bridge tells the thread that keeps a server for it.
+#[derive(Debug)]
+pub(super) enum BridgeNews {
+    /// The server is gone. The bridge waits for [`Bridge::connect`].
+    Lost,
+    /// The input has ended.
+    Ended(io::Result<()>),
+}
+
 /// The connection of one client.
+#[derive(Clone)]
 pub(super) struct Bridge(Arc<BridgeState>);
 
 struct BridgeState {
-    client: ApiClient,
+    server: Mutex<BridgeServer>,
+    connected: Condvar,
+    /// Gets the news; `None`: nobody finds another server.
+    news: Option<Sender<BridgeNews>>,
     terminal: Terminal,
     most_bytes: usize,
     session: Mutex<BridgeSession>,
     running: Mutex<usize>,
     ended: Condvar,
+}
+
+struct BridgeServer {
+    client: ApiClient,
+    /// How many servers there were before.
+    number: u64,
 }
 
 #[derive(Default)]
@@ -52,15 +74,30 @@ enum InputLine {
 }
 
 impl Bridge {
-    pub(super) fn new(client: ApiClient, terminal: Terminal, most_bytes: Option<usize>) -> Self {
+    pub(super) fn new(
+        client: ApiClient,
+        terminal: Terminal,
+        most_bytes: Option<usize>,
+        news: Option<Sender<BridgeNews>>,
+    ) -> Self {
         Self(Arc::new(BridgeState {
-            client,
+            server: Mutex::new(BridgeServer { client, number: 0 }),
+            connected: Condvar::new(),
+            news,
             terminal,
             most_bytes: most_bytes.unwrap_or(MESSAGE_BYTES),
             session: Mutex::default(),
             running: Mutex::new(0),
             ended: Condvar::new(),
         }))
+    }
+
+    /// Sends the messages to another server from now on.
+    pub(super) fn connect(&self, client: ApiClient) {
+        let mut server = lock(&self.0.server);
+        let number = server.number.saturating_add(1);
+        *server = BridgeServer { client, number };
+        self.0.connected.notify_all();
     }
 
     /// Carries messages until the input ends, and a little longer for the replies to them.
@@ -78,7 +115,7 @@ impl Bridge {
         let waited = state.ended.wait_timeout_while(running, DRAIN_TIME, |running| *running > 0);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
         if let Some(id) = lock(&state.session).id.take() {
-            state.client.end_mcp_session(&id);
+            state.server().0.end_mcp_session(&id);
         }
         Ok(())
     }
@@ -122,29 +159,57 @@ impl BridgeState {
         self.ended.notify_all();
     }
 
-    /// Sends a message and writes the reply. A server that has forgotten the session gets another one.
+    fn server(&self) -> (ApiClient, u64) {
+        let server = lock(&self.server);
+        (server.client.clone(), server.number)
+    }
+
+    /// The server after the one with this number, if one comes in time.
+    fn server_after(&self, number: u64) -> Option<ApiClient> {
+        self.news.as_ref()?.send(BridgeNews::Lost).ok()?;
+        let waited = self
+            .connected
+            .wait_timeout_while(lock(&self.server), SERVER_TIME, |server| server.number == number);
+        let (server, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        (!waited.timed_out()).then(|| server.client.clone())
+    }
+
+    /// Sends a message and writes the reply. A server that has forgotten the session gets another one. If the
+    /// server is gone, the next one gets the message.
     fn exchange(&self, line: &str, id: &Value) {
-        let session = lock(&self.session).id.clone();
-        let mut sent = self.client.mcp_message(line, session.as_deref());
-        if session.is_some() && sent.as_ref().is_ok_and(|reply| reply.status == NOT_FOUND) {
-            let session = self.begin_again(session.as_deref());
-            sent = self.client.mcp_message(line, session.as_deref());
+        let (mut client, number) = self.server();
+        let mut sent = self.send(&client, line);
+        if sent.as_ref().is_err_and(|error| error.is_unsent)
+            && let Some(next) = self.server_after(number)
+        {
+            client = next;
+            sent = self.send(&client, line);
         }
         match sent {
             Ok(reply) => self.relay(reply, id),
-            Err(reason) => {
-                self.fail(id, &format!("cannot reach the server at {}: {reason}", self.client.base()));
+            Err(McpSendError { reason, .. }) => {
+                self.fail(id, &format!("cannot reach the server at {}: {reason}", client.base()));
             }
         }
     }
 
+    fn send(&self, client: &ApiClient, line: &str) -> Result<McpReply, McpSendError> {
+        let session = lock(&self.session).id.clone();
+        let sent = client.mcp_message(line, session.as_deref())?;
+        if session.is_none() || sent.status != NOT_FOUND {
+            return Ok(sent);
+        }
+        let session = self.begin_again(client, session.as_deref());
+        client.mcp_message(line, session.as_deref())
+    }
+
     /// A new session in the place of `lost`; another thread may have begun one.
-    fn begin_again(&self, lost: Option<&str>) -> Option<String> {
+    fn begin_again(&self, client: &ApiClient, lost: Option<&str>) -> Option<String> {
         let mut session = lock(&self.session);
         if session.id.as_deref() == lost
             && let Some(initialize) = &session.initialize
         {
-            session.id = self.client.mcp_message(initialize, None).ok().and_then(|reply| reply.session);
+            session.id = client.mcp_message(initialize, None).ok().and_then(|reply| reply.session);
         }
         session.id.clone()
     }

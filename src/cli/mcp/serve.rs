@@ -2,7 +2,7 @@
 //! serves it, or one that runs in this process and listens where only its own user comes in. So there is one
 //! writer of the store, however many editors start this command.
 
-use super::bridge::Bridge;
+use super::bridge::{Bridge, BridgeNews};
 use crate::app::system::SystemClock;
 use crate::app::{App, AppError, read_control_file};
 use crate::cli::client::ApiClient;
@@ -15,7 +15,8 @@ use crate::store::OpenError;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 /// The socket of the server in this process, in its data directory.
@@ -35,7 +36,7 @@ pub(super) fn serve(
 ) -> Result<(), CliError> {
     if let Some(client) = named {
         client.check_reachable()?;
-        return Ok(Bridge::new(client, terminal.clone(), None).run(io::stdin().lock())?);
+        return Ok(Bridge::new(client, terminal.clone(), None, None).run(io::stdin().lock())?);
     }
     let config = load()?;
     if !config.mcp_server.enabled {
@@ -43,15 +44,32 @@ pub(super) fn serve(
     }
     logging::start(&config.log);
     let most_bytes = Some(config.limits.body_bytes);
-    match open(config)? {
-        OpenedServer::Running(client) => {
-            Ok(Bridge::new(client, terminal.clone(), most_bytes).run(io::stdin().lock())?)
+    let config = private(config);
+    let mut server = open(&config, TRIES)?;
+    let (sender, news) = mpsc::channel();
+    let bridge = Bridge::new(server.client(), terminal.clone(), most_bytes, Some(sender.clone()));
+    let carrying = bridge.clone();
+    let carry = move || drop(sender.send(BridgeNews::Ended(carrying.run(io::stdin().lock()))));
+    // It may read on after a signal.
+    drop(std::thread::Builder::new().name("mcp-stdio".to_owned()).spawn(carry)?);
+    loop {
+        match server {
+            OpenedServer::Started(app, _) => return serve_beside(*app, news),
+            OpenedServer::Running(_) => match news.recv() {
+                Ok(BridgeNews::Lost) => {}
+                Ok(BridgeNews::Ended(result)) => return Ok(result?),
+                Err(_) => return Ok(()),
+            },
         }
-        OpenedServer::Started(app, client) => {
-            let bridge = Bridge::new(client, terminal.clone(), most_bytes);
-            serve_beside(*app, bridge)
-        }
+        // The process that had it may end its jobs first.
+        server = open(&config, TRIES.saturating_add(tries_in(config.limits.drain_s)))?;
+        bridge.connect(server.client());
     }
+}
+
+fn tries_in(seconds: u64) -> u32 {
+    let tries = Duration::from_secs(seconds).as_millis() / PAUSE.as_millis().max(1);
+    u32::try_from(tries).unwrap_or(u32::MAX)
 }
 
 enum OpenedServer {
@@ -61,14 +79,21 @@ enum OpenedServer {
     Started(Box<App>, ApiClient),
 }
 
+impl OpenedServer {
+    fn client(&self) -> ApiClient {
+        match self {
+            Self::Running(client) | Self::Started(_, client) => client.clone(),
+        }
+    }
+}
+
 /// Finds the server of the data directory, or starts one.
-fn open(config: Config) -> Result<OpenedServer, CliError> {
-    let config = private(config);
+fn open(config: &Config, tries: u32) -> Result<OpenedServer, CliError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let pause = CancelToken::new(clock);
     let mut refusal = None;
     let has_database = config.store.url.is_some();
-    for _ in 0..TRIES {
+    for _ in 0..tries {
         let running = if has_database {
             Ok(admin::answering_server(&config.data_dir))
         } else {
@@ -80,7 +105,7 @@ fn open(config: Config) -> Result<OpenedServer, CliError> {
             // It may be starting or stopping.
             Err(error) => refusal = Some(error),
         }
-        match App::start(&config, Box::new(|_| {})) {
+        match App::start(config, Box::new(|_| {})) {
             Ok(app) => {
                 let client = own_client(&config.data_dir)?;
                 return Ok(OpenedServer::Started(Box::new(app), client));
@@ -125,10 +150,17 @@ fn own_client(data_dir: &Path) -> Result<ApiClient, CliError> {
 }
 
 /// Runs the server until the client closes stdin, or until a signal.
-fn serve_beside(app: App, bridge: Bridge) -> Result<(), CliError> {
+fn serve_beside(app: App, news: Receiver<BridgeNews>) -> Result<(), CliError> {
     let (sender, results) = mpsc::channel();
-    // Nobody waits after a signal.
-    app.run_beside(move || drop(sender.send(bridge.run(io::stdin().lock()))))?;
+    let wait_for_end = move || {
+        for news in news {
+            if let BridgeNews::Ended(result) = news {
+                // Nobody waits after a signal.
+                return drop(sender.send(result));
+            }
+        }
+    };
+    app.run_beside(wait_for_end)?;
     results.try_recv().unwrap_or(Ok(()))?;
     Ok(())
 }

@@ -1,8 +1,7 @@
 //! Batches of messages, which MCP 2025-03-26 and earlier versions have. The requests of one run at the same
 //! time and without notices of progress; the reply is one array.
 
-use super::exchange::{hear, id_in_use, perform, refused};
-use super::headers::{PROTOCOL_VERSION, header};
+use super::exchange::{hear, id_in_use, perform};
 use super::initialize;
 use super::message::{self, ClientMessage, RpcError};
 use crate::http::context::ServerContext;
@@ -14,6 +13,12 @@ use hyper::StatusCode;
 use serde_json::Value;
 use std::sync::Arc;
 
+/// Why a client of this version may send no batch. `None`: it may, as one that names no version.
+pub(super) fn refusal(version: Option<&str>) -> Option<RpcError> {
+    let version = version.filter(|version| !initialize::BATCHED.contains(version))?;
+    Some(RpcError::request(format!("MCP {version} has no batches: send one message a request")))
+}
+
 /// Performs all messages of a batch.
 pub(super) async fn answer(
     context: &Arc<ServerContext>,
@@ -21,11 +26,6 @@ pub(super) async fn answer(
     session: Option<&str>,
     messages: Vec<Result<ClientMessage, RpcError>>,
 ) -> HandlerResult {
-    let version = header(&request.headers, &PROTOCOL_VERSION)?;
-    if let Some(version) = version.filter(|version| !initialize::BATCHED.contains(version)) {
-        let reason = format!("MCP {version} has no batches: send one message a request");
-        return Ok(refused(&RpcError::request(reason)));
-    }
     let replying = messages.into_iter().map(|message| reply(context, request, session, message));
     let replies: Result<Vec<_>, ApiError> = join_all(replying).await.into_iter().collect();
     let replies: Vec<Value> = replies?.into_iter().flatten().collect();
@@ -49,6 +49,7 @@ async fn reply(
             hear(context, request, session, &call);
             return Ok(None);
         }
+        Ok(ClientMessage::Refused { id, error }) => return Ok(Some(message::reply(&id, Err(error)))),
         Ok(ClientMessage::Reply) => return Ok(None),
         Err(error) => return Ok(Some(message::refusal(&error))),
     };

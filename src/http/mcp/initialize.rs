@@ -28,15 +28,16 @@ struct InitializeParams {
 }
 
 /// The version of the client if it is supported, else the newest one: then the client decides.
-pub(super) fn answer(params: &Map<String, Value>) -> Result<Value, RpcError> {
+pub(super) fn answer(params: &Map<String, Value>) -> Result<(&'static str, Value), RpcError> {
     let params: InitializeParams = typed::from_map(params.clone())?;
-    let version = VERSIONS.into_iter().find(|version| *version == params.protocol_version);
-    Ok(json!({
-        "protocolVersion": version.unwrap_or(NEWEST),
+    let version = VERSIONS.into_iter().find(|version| *version == params.protocol_version).unwrap_or(NEWEST);
+    let result = json!({
+        "protocolVersion": version,
         "capabilities": {"tools": {}, "resources": {}},
         "serverInfo": {"name": "nanoclaw", "title": "NanoClaw", "version": env!("CARGO_PKG_VERSION")},
         "instructions": INSTRUCTIONS,
-    }))
+    });
+    Ok((version, result))
 }
 
 #[cfg(test)]
@@ -47,7 +48,7 @@ mod tests {
     fn a_client_gets_its_own_version_or_the_newest() {
         for (asked, given) in [("2025-06-18", "2025-06-18"), (NEWEST, NEWEST), ("2099-01-01", NEWEST)] {
             let params = Map::from_iter([("protocolVersion".to_owned(), json!(asked))]);
-            assert_eq!(answer(&params).expect("a result")["protocolVersion"], given);
+            assert_eq!(answer(&params).expect("a result").0, given);
         }
         assert!(answer(&Map::new()).is_err(), "the version is needed");
     }

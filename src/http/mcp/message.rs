@@ -30,6 +30,8 @@ pub(super) enum SentMessages {
 pub(super) enum ClientMessage {
     /// Wants a reply.
     Request { id: RpcId, call: RpcCall },
+    /// A request that cannot be read, but for its id.
+    Refused { id: RpcId, error: RpcError },
     /// Wants none.
     Notification(RpcCall),
     /// Replies to a request of the server.
@@ -143,26 +145,41 @@ impl ClientMessage {
         }
     }
 
-    fn of_object(mut object: Map<String, Value>) -> Result<Self, RpcError> {
+    fn of_object(object: Map<String, Value>) -> Result<Self, RpcError> {
         if object.get("jsonrpc").and_then(Value::as_str) != Some(VERSION) {
             return Err(RpcError::request("'jsonrpc' must be \"2.0\""));
         }
-        let method = match object.remove("method") {
-            Some(Value::String(method)) => method,
-            None if object.contains_key("result") || object.contains_key("error") => return Ok(Self::Reply),
-            _ => return Err(RpcError::request("'method' must be a string")),
+        let id = object.get("id").map(|id| {
+            RpcId::new(id).ok_or_else(|| {
+                RpcError::request(format!(
+                    "'id' must be a string or a whole number of at most {ID_BYTES} bytes"
+                ))
+            })
+        });
+        let is_reply = object.contains_key("result") || object.contains_key("error");
+        if is_reply && !object.contains_key("method") {
+            return Ok(Self::Reply);
+        }
+        let id = id.transpose()?;
+        match (RpcCall::of_object(object), id) {
+            (Ok(call), Some(id)) => Ok(Self::Request { id, call }),
+            (Ok(call), None) => Ok(Self::Notification(call)),
+            (Err(error), Some(id)) => Ok(Self::Refused { id, error }),
+            (Err(error), None) => Err(error),
+        }
+    }
+}
+
+impl RpcCall {
+    fn of_object(mut object: Map<String, Value>) -> Result<Self, RpcError> {
+        let Some(Value::String(method)) = object.remove("method") else {
+            return Err(RpcError::request("'method' must be a string"));
         };
-        let params = match object.remove("params") {
-            Some(Value::Object(params)) => params,
-            None | Some(Value::Null) => Map::new(),
-            Some(_) => return Err(RpcError::request("'params' must be an object")),
-        };
-        let call = RpcCall { method, params };
-        let Some(id) = object.get("id") else { return Ok(Self::Notification(call)) };
-        let id = RpcId::new(id).ok_or_else(|| {
-            RpcError::request(format!("'id' must be a string or a whole number of at most {ID_BYTES} bytes"))
-        })?;
-        Ok(Self::Request { id, call })
+        match object.remove("params") {
+            Some(Value::Object(params)) => Ok(Self { method, params }),
+            None | Some(Value::Null) => Ok(Self { method, params: Map::new() }),
+            Some(_) => Err(RpcError::request("'params' must be an object")),
+        }
     }
 }
 
@@ -205,6 +222,7 @@ mod tests {
 
     fn parse(body: &str) -> Result<ClientMessage, i32> {
         match SentMessages::parse(body.as_bytes(), 1_000).map_err(|error| error.code())? {
+            SentMessages::One(ClientMessage::Refused { error, .. }) => Err(error.code()),
             SentMessages::One(message) => Ok(message),
             SentMessages::Batch(_) => Err(0),
         }
@@ -255,6 +273,16 @@ mod tests {
         assert!(matches!(notified, Ok(ClientMessage::Notification(_))));
         let reply = parse(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
         assert!(matches!(reply, Ok(ClientMessage::Reply)));
+    }
+
+    #[test]
+    fn a_refused_request_keeps_its_id() {
+        for body in [r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":[]}"#, r#"{"jsonrpc":"2.0","id":7}"#]
+        {
+            let sent = SentMessages::parse(body.as_bytes(), 1_000).expect("a message");
+            let is_named = |id: &RpcId| *id == RpcId(json!(7));
+            assert!(matches!(&sent, SentMessages::One(ClientMessage::Refused { id, .. }) if is_named(id)));
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ use super::request::context::RequestContext;
 use super::request::json;
 use super::response::{self, HandlerResult, HttpResponse};
 use exchange::{answer, hear, id_in_use, refused};
-use headers::{SESSION_ID, check_media_type, check_version, header};
+use headers::{PROTOCOL_VERSION, SESSION_ID, check_media_type, check_version, header};
 use hyper::StatusCode;
 use message::{ClientMessage, RpcCall, RpcError, RpcId, SentMessages};
 use std::sync::Arc;
@@ -61,12 +61,17 @@ pub(crate) async fn post(
         return Ok(begin_session(context, &request, id, call));
     }
     check_version(&request.headers)?;
-    if let Some(session) = &session {
-        context.mcp_sessions.check(session, request.user)?;
-    }
+    let agreed = match &session {
+        Some(session) => Some(context.mcp_sessions.version(session, request.user)?),
+        None => None,
+    };
     let message = match sent {
         SentMessages::One(message) => message,
         SentMessages::Batch(messages) => {
+            let version = header(&request.headers, &PROTOCOL_VERSION)?.or(agreed);
+            if let Some(error) = batch::refusal(version) {
+                return Ok(refused(&error));
+            }
             return batch::answer(context, &request, session.as_deref(), messages).await;
         }
     };
@@ -79,6 +84,9 @@ pub(crate) async fn post(
         ClientMessage::Notification(call) => {
             hear(context, &request, session.as_deref(), &call);
             Ok(response::empty(StatusCode::ACCEPTED))
+        }
+        ClientMessage::Refused { id, error } => {
+            Ok(response::json(StatusCode::BAD_REQUEST, &message::reply(&id, Err(error))))
         }
         // This server asks clients for nothing.
         ClientMessage::Reply => Ok(response::empty(StatusCode::ACCEPTED)),
@@ -106,11 +114,13 @@ fn begin_session(
     id: &RpcId,
     call: &RpcCall,
 ) -> HttpResponse {
-    let result = initialize::answer(&call.params);
-    let is_begun = result.is_ok();
+    let (version, result) = match initialize::answer(&call.params) {
+        Ok((version, result)) => (Some(version), Ok(result)),
+        Err(error) => (None, Err(error)),
+    };
     let mut response = response::json(StatusCode::OK, &message::reply(id, result));
-    if is_begun {
-        let session = context.mcp_sessions.open(request.user, context.app.entropy.random());
+    if let Some(version) = version {
+        let session = context.mcp_sessions.open(request.user, version, context.app.entropy.random());
         response::set(&mut response, SESSION_ID, &session);
     }
     response

@@ -25,6 +25,7 @@ use std::time::Duration;
 const OWN_PROJECT: &str = "mcp";
 const OWN_PROJECT_ABOUT: &str = "Files of programs that MCP clients run.";
 const PROJECT: &str = "project_id";
+const STOPPING: &str = "the server stops, so the program was ended: call it again later";
 
 /// A tool of the toolbox that MCP clients are offered.
 pub(super) struct OfferedProgram {
@@ -47,6 +48,20 @@ impl OfferedProgram {
             ));
         }
         info.unavailable.as_ref().map(|reason| format!("{} cannot be used: {reason}", offer.name))
+    }
+
+    /// A message about arguments, with the name that the client knows.
+    fn renamed(&self, message: &str) -> String {
+        let Self { info, offer } = self;
+        let about_arguments = format!("Invalid parameters for tool '{}'", info.spec.name);
+        match message.strip_prefix(&about_arguments) {
+            Some(rest) => {
+                let rest = rest
+                    .replace(&format!("call of {}:", info.spec.name), &format!("call of {}:", offer.name));
+                format!("Invalid parameters for tool '{}'{rest}", offer.name)
+            }
+            None => message.to_owned(),
+        }
     }
 
     /// Whether it uses the files of a project.
@@ -126,22 +141,22 @@ pub(super) async fn run(
         cancel: cancel.clone(),
     };
     let _when_nobody_waits = CancelOnDrop(cancel.clone());
-    let (toolbox, name) = (Arc::clone(&app.toolbox), program.info.spec.name);
+    let (toolbox, name) = (Arc::clone(&app.toolbox), program.info.spec.name.clone());
     let work = move || call.call(toolbox.as_ref(), &name, arguments);
     let mut running = std::pin::pin!(request.context.mcp_programs.run(request.owner, work));
     let mut shutdown = request.context.shutdown.clone();
     let ended = async {
         tokio::select! {
-            result = &mut running => result,
-            // A shutdown does not wait for programs: the result says that it was cancelled.
+            result = &mut running => result.map(|result| tool_result(&result, |text| program.renamed(text))),
+            // A shutdown does not wait for programs.
             () = shutdown.reached(ShutdownStage::Draining) => {
                 cancel.cancel(CancelReason::Shutdown);
-                running.await
+                running.await.map(|_| result::failure(STOPPING, Map::new()))
             }
         }
     };
     let report = |seconds| (seconds, format!("running for {seconds} s"));
-    reported(request.progress.as_ref(), report, ended).await.map(|result| tool_result(&result))
+    reported(request.progress.as_ref(), report, ended).await
 }
 
 fn check_size(arguments: &Map<String, Value>, app: &AppDependencies) -> Result<(), ApiError> {
@@ -156,7 +171,7 @@ fn check_size(arguments: &Map<String, Value>, app: &AppDependencies) -> Result<(
 }
 
 /// The result of the executor as MCP shows it.
-fn tool_result(result: &Value) -> Value {
+fn tool_result(result: &Value, renamed: impl Fn(&str) -> String) -> Value {
     let field = |name: &str| result.get(name).cloned().unwrap_or_default();
     let mut structured = match field("data") {
         Value::Object(data) => data,
@@ -169,7 +184,7 @@ fn tool_result(result: &Value) -> Value {
         return result::done(structured);
     }
     let error = field("error");
-    result::failure(error.as_str().unwrap_or("the program failed"), structured)
+    result::failure(&renamed(error.as_str().unwrap_or("the program failed")), structured)
 }
 
 /// The project that a call works in.
@@ -208,17 +223,18 @@ mod tests {
     #[test]
     fn a_result_of_the_executor_becomes_structured_content() {
         let told = json!({"success": true, "data": {"output": "7\n"}, "error": null, "execution_time": 0.5});
-        let result = tool_result(&told);
+        let result = tool_result(&told, str::to_owned);
         let expected = json!({"output": "7\n", "execution_time": 0.5});
         assert_eq!((&result["structuredContent"], &result["isError"]), (&expected, &json!(false)));
         let told = json!({"success": false, "data": {"output": "x"}, "error": "Exit code 1"});
-        let result = tool_result(&told);
+        let result = tool_result(&told, str::to_owned);
         assert_eq!(
             (&result["content"][0]["text"], &result["isError"]),
             (&json!("Exit code 1"), &json!(true))
         );
         assert_eq!(result["structuredContent"], json!({"output": "x"}));
-        let long = tool_result(&json!({"success": true, "data": "cut …", "execution_time": 1.0}));
+        let long =
+            tool_result(&json!({"success": true, "data": "cut …", "execution_time": 1.0}), str::to_owned);
         assert_eq!(long["structuredContent"]["output"], "cut …");
     }
 }

@@ -63,7 +63,8 @@ impl RegisteredTool {
 
     /// Every name for patterns of approval.
     pub(super) fn approval_names(&self) -> impl Iterator<Item = &str> {
-        self.names().chain(self.approval_names.iter().map(String::as_str))
+        let mcp_name = self.tool.mcp_offer().map(|offer| offer.name);
+        self.names().chain(self.approval_names.iter().map(String::as_str)).chain(mcp_name)
     }
 
     /// Whether the job lists one of its names.

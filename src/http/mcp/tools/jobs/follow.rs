@@ -73,7 +73,7 @@ fn default_wait_s(limits: &Limits) -> u64 {
     WAIT_S.min(limits.wait_s)
 }
 
-/// Waits for the end of the job. Its events are the progress.
+/// Waits for the end of the job. The progress is the time; its text counts the events.
 pub(super) async fn wait(
     request: &McpClientRequest,
     arguments: Map<String, Value>,
@@ -92,7 +92,8 @@ pub(super) async fn wait(
     let newest = context.app.store.watch(id);
     let report = |seconds| {
         let events = *newest.borrow();
-        (events, format!("{events} events after {seconds} s"))
+        // The events of a quiet job do not grow, and clients wait as long as the progress does.
+        (seconds, format!("{events} events after {seconds} s"))
     };
     let waiting = wait::for_job(context, user, id, timeout_s);
     reported(request.progress.as_ref(), report, waiting).await?;

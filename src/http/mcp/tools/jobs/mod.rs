@@ -50,8 +50,8 @@ impl JobTool {
     fn description(self) -> &'static str {
         match self {
             Self::Submit => {
-                "Hand a task to an agent of this server and return at once with the job. It goes on when this client leaves. \
-                 wait_job waits for its answer."
+                "Hand a task to an agent of this server and return at once with the job. It goes on when this client leaves, or \
+                 at the next start of the server. wait_job waits for its answer."
             }
             Self::Wait => {
                 "Wait until a job has ended, and return it; output_text is its answer. If it has not ended in timeout_s, it is \
