@@ -193,6 +193,35 @@ fn another_model_is_asked_anew_over_the_recorded_results() {
 }
 
 #[test]
+fn tokens_of_sub_agents_are_not_compared_with_reused_results() {
+    let upstream = Upstream::start(|request, _| {
+        let is_agent = request["messages"].to_string().contains("count");
+        match (is_agent && request["tools"].to_string().len() < 3, tool_results(request).len()) {
+            (true, _) => Answer::text("1 2 3"),
+            (false, 0) => Answer::calls(&[(
+                "multi_agent",
+                json!({"tasks": [{"name": "a", "instruction": "count", "tools": []}]}),
+            )]),
+            _ => Answer::text("done"),
+        }
+    });
+    let config = format!(
+        "default_model: m\nmodels:\n  - {{id: m, api_url: \"{0}/v1\"}}\n  - {{id: other, api_url: \"{0}/v1\"}}\n",
+        upstream.url
+    );
+    let server = Server::start_with(&config);
+    let job = server.submit(&json!({"input": "go"}));
+    assert_eq!(server.wait(&job)["usage"]["total_tokens"], 45, "two calls of the job, one of the agent");
+    let config = file(&server, "c.yml", &config);
+    let run = export(&server, &job);
+    let ran = replay(&server, "run.jsonl", &run, &["--config", text(&config), "--model", "other", "--json"]);
+    let shown: Value = serde_json::from_str(&ran.out).expect("JSON");
+    let tokens = |run: &str| shown[run]["usage"]["total_tokens"].clone();
+    assert_eq!((tokens("recorded"), tokens("replay")), (json!(30), json!(30)), "{shown}");
+    assert!(ran.err.contains("sub-agents"), "{}", ran.err);
+}
+
+#[test]
 fn a_run_with_skills_and_memory_replays_with_the_prompt_that_it_had() {
     let upstream = Upstream::start(|request, number| match (tool_results(request).len(), number) {
         (0, _) => Answer::calls(&[("memory", json!({"command": "append", "text": "likes coffee"}))]),

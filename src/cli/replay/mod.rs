@@ -20,6 +20,7 @@ use super::terminal::Terminal;
 use crate::app::system::SystemEntropy;
 use crate::app::{engine_limits, local_tools, open_store, provide_data_dir};
 use crate::config::Config;
+use crate::domain::event::{EngineMark, Record};
 use crate::domain::id::JobId;
 use crate::domain::log_chain::LogRecord;
 use crate::domain::result_reference::{referenced_in, referenced_jobs};
@@ -105,7 +106,13 @@ pub(crate) fn replay(
     let state = &file.run.run.state;
     let took_ms = state.started_at_ms.map(|began_ms| state.finished_at_ms.saturating_sub(began_ms));
     let records: Result<Vec<_>, _> = file.run.records.iter().map(LogRecord::parse).collect();
-    let recorded = RunFigures::of(&records.map_err(failed)?, &model, &file.run.run.output, took_ms);
+    let mut records = records.map_err(failed)?;
+    let reuses_agents = args.asks_model() && args.tools != ToolMode::Live;
+    if reuses_agents && records.iter().any(is_of_agent) {
+        records.retain(|record| !is_of_agent(record));
+        terminal.info("what sub-agents have spent is left out: their recorded results are used again");
+    }
+    let recorded = RunFigures::of(&records, &model, &file.run.run.output, took_ms);
     if args.asks_model() || args.tools != ToolMode::Record {
         let (replayed, model) = vary(sources, clock, args, file, terminal)?;
         let comparison = Comparison::of(job, recorded, &model, &replayed);
@@ -140,6 +147,11 @@ pub(crate) fn replay(
         }
     }
     Ok(if difference.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether it books what a sub-agent has spent.
+fn is_of_agent(record: &Record) -> bool {
+    matches!(record, Record::Mark(EngineMark::Spent { agent: Some(_), .. }))
 }
 
 /// Replays with something changed. Returns the model that was asked, too.
@@ -254,6 +266,7 @@ fn unfit(error: &RecordingError) -> CliError {
             "only a whole log can be replayed: export runs in time, or keep logs longer (retention.deltas)"
         }
         RecordingError::Unreadable { .. } => "was it written by a newer version?",
+        RecordingError::NoCalls => "submit it anew with the other model",
         RecordingError::NoStep(..) => "name a smaller one with --from",
     };
     CliError::failed(error.to_string()).hint(hint)

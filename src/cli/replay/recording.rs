@@ -23,6 +23,9 @@ pub(super) enum RecordingError {
     /// A record cannot be read.
     #[error("{place} cannot be read: {error}")]
     Unreadable { place: RecordPlace, error: String },
+    /// The run has ended before.
+    #[error("the run has no model call that another model could answer")]
+    NoCalls,
     /// The step does not exist.
     #[error("the run has {0} model calls, so there is no step {1}")]
     NoStep(u32, u32),
@@ -131,7 +134,7 @@ impl RunRecording {
             }
             is_within &= !is_end_of_call(record);
         }
-        Err(RecordingError::NoStep(calls, step))
+        Err(if calls == 0 { RecordingError::NoCalls } else { RecordingError::NoStep(calls, step) })
     }
 
     /// Models in the order in which the loop called them: the job's own and its fallbacks.
