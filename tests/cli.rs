@@ -1,10 +1,11 @@
 //! The command line: output streams, exit codes, hints, and `nanoclaw demo`.
 
 use crate::support::upstream::{Answer, Upstream};
-use crate::support::{BINARY, Ran, Server, against, command, database};
+use crate::support::{BINARY, Ran, Server, against, clean_command, command, database};
 use serde_json::{Value, json};
 use std::io::{ErrorKind, Write};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 fn run(arguments: &[&str]) -> Ran {
@@ -79,7 +80,7 @@ fn exec_runs_programs_at_the_lowest_priority() {
         let path = home.path().join(name);
         std::fs::write(&path, text).expect("written");
         // As a service with `Nice=19` runs them.
-        let mut exec = Command::new("nice");
+        let mut exec = clean_command(Path::new("nice"));
         exec.args(["-n", "19", BINARY, "exec"]).arg(path);
         let ran = Ran::from(exec.output().expect("nice runs"));
         assert_eq!((ran.code, ran.out.as_str()), (0, "1\n"), "{name}: {}", ran.err);

@@ -303,7 +303,8 @@ impl From<Output> for Ran {
     }
 }
 
-fn clean_command(binary: &Path) -> Command {
+/// A program with, of this environment, only `PATH`.
+pub(crate) fn clean_command(binary: &Path) -> Command {
     let mut command = Command::new(binary);
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", "/nonexistent");
     command
