@@ -3,7 +3,8 @@
 use super::{Cluster, LEASE_S, paced};
 use crate::support::database::{self, Schema};
 use crate::support::sql_proxy::SqlProxy;
-use crate::support::{Server, against, assert_whole, text_of, wait_until};
+use crate::support::upstream::Upstream;
+use crate::support::{Events, Server, against, assert_whole, text_of, wait_until};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -147,15 +148,21 @@ fn body() -> serde_json::Value {
     json!({"input": "more"})
 }
 
-#[test]
-fn a_node_whose_database_hangs_stops_when_it_is_asked_to() {
-    let Some(schema) = database::schema() else { return };
-    let (proxy, upstream) = (SqlProxy::start(&schema), paced("piece by piece ", 400, 20));
-    let config = behind(&proxy, &schema, &against(&upstream, "limits: {drain_s: 1}"));
-    let mut server = Server::start_with(&config);
+/// A node that runs a job which writes often, and a client that follows it.
+fn working(schema: &Schema) -> (SqlProxy, Upstream, Server, Events) {
+    let (proxy, upstream) = (SqlProxy::start(schema), paced("piece by piece ", 400, 20));
+    let config = behind(&proxy, schema, &against(&upstream, "limits: {drain_s: 1}"));
+    let server = Server::start_with(&config);
     let id = server.submit(&json!({"input": "go"}));
     let mut events = server.stream(&format!("/v1/jobs/{id}/events?format=delta"), 0);
     assert!(events.any(|event| event.data["type"] == "text"), "it runs");
+    (proxy, upstream, server, events)
+}
+
+#[test]
+fn a_node_whose_database_hangs_stops_when_it_is_asked_to() {
+    let Some(schema) = database::schema() else { return };
+    let (proxy, _upstream, mut server, _events) = working(&schema);
     proxy.freeze(true);
     std::thread::sleep(Duration::from_millis(100));
     signal("-TERM", &server);
@@ -165,12 +172,7 @@ fn a_node_whose_database_hangs_stops_when_it_is_asked_to() {
 #[test]
 fn a_node_whose_database_is_away_stops_when_it_is_asked_to() {
     let Some(schema) = database::schema() else { return };
-    let (proxy, upstream) = (SqlProxy::start(&schema), paced("piece by piece ", 400, 20));
-    let config = behind(&proxy, &schema, &against(&upstream, "limits: {drain_s: 1}"));
-    let mut server = Server::start_with(&config);
-    let id = server.submit(&json!({"input": "go"}));
-    let mut events = server.stream(&format!("/v1/jobs/{id}/events?format=delta"), 0);
-    assert!(events.any(|event| event.data["type"] == "text"), "it runs");
+    let (proxy, _upstream, mut server, _events) = working(&schema);
     proxy.close();
     // The job's next write waits for the database.
     std::thread::sleep(Duration::from_secs(1));

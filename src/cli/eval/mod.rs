@@ -219,7 +219,8 @@ impl EvalRun<'_> {
             if matches!(status, "completed" | "cancelled" | "expired" | "failed") {
                 break;
             }
-            if let Some(job) = self.waiting_job(&id).filter(|_| !std::mem::replace(&mut has_told, true)) {
+            if !has_told && let Some(job) = self.waiting_job(&id) {
+                has_told = true;
                 self.terminal.info(&format!("{job} waits for an approval: nanoclaw approve {job}"));
             }
         }

@@ -62,7 +62,8 @@ impl RunLogReader {
         if text.trim().is_empty() {
             return Ok(None);
         }
-        if is_header(text) {
+        let (is_record, is_file) = (text.starts_with("{\"seq\":"), text.starts_with("{\"sha256\":"));
+        if !is_record && !is_file && is_header(text) {
             let (run, _) = read_header(text)?;
             self.has_runs = true;
             return Ok(self.open.replace(OpenRun::new(run)).map(OpenRun::cut_off));
@@ -72,9 +73,9 @@ impl RunLogReader {
                 "the header of its run, {{\"kind\":\"{RUN_KIND}\",…}}, is missing before it"
             ));
         };
-        if text.starts_with("{\"seq\":") {
+        if is_record {
             open.add_record(text)?;
-        } else if text.starts_with("{\"sha256\":") {
+        } else if is_file {
             open.add_file(text)?;
         } else {
             let end = EndLine::read(text)?;
@@ -161,16 +162,12 @@ fn is_header(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{JOB, ended_run};
     use super::super::{end_line, header_line};
     use super::*;
-    use crate::domain::id::JobId;
-    use crate::domain::job::{History, JobSpec, JobStatus};
+    use crate::domain::job::{History, JobStatus};
     use crate::domain::log_chain::{ChainFault, ChainVerdict, RecordPlace};
-    use crate::domain::message::Message;
-    use crate::domain::run::{LogStage, RunState};
-    use crate::domain::usage::UsageByModel;
 
-    const JOB: JobId = JobId::from_bits(7);
     const BODIES: [&str; 3] = [
         "{\"a\": 1}",
         "{\"b\":\",\\\"body\\\":\"}",
@@ -178,24 +175,8 @@ mod tests {
     ];
 
     fn file(head: Option<ChainLink>, has_links: bool) -> String {
-        let state = RunState {
-            id: JOB,
-            status: JobStatus::Cancelled,
-            attempt: 1,
-            failed_runs: 0,
-            epoch: 1,
-            created_at_ms: 1,
-            started_at_ms: Some(2),
-            finished_at_ms: 3,
-            retried_at_ms: None,
-            log_head: head,
-            fold: None,
-            last_event_id: 3,
-            log: LogStage::Whole,
-        };
-        let spec = JobSpec::new("demo".to_owned(), vec![Message::user("go")], 1, 1);
-        let (output, usage) = (String::new(), UsageByModel::default());
-        let run = EndedRun { state, spec, hides_input: false, output, usage };
+        let mut run = ended_run(JobStatus::Cancelled, 3);
+        run.state.log_head = head;
         let mut file = header_line(&run, History::default()).unwrap();
         let mut link = ChainLink::start(JOB);
         for (seq, body) in (1..).zip(BODIES) {

@@ -216,3 +216,35 @@ fn is_end_of(event: &Event, run: &RunState) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::id::JobId;
+    use crate::domain::job::JobStatus;
+    use crate::domain::run::LogStage;
+
+    /// The job of the files of tests.
+    pub(super) const JOB: JobId = JobId::from_bits(7);
+
+    /// A run whose log is whole and not chained.
+    pub(super) fn ended_run(status: JobStatus, last_event_id: u64) -> EndedRun {
+        let state = RunState {
+            id: JOB,
+            status,
+            attempt: 1,
+            failed_runs: 0,
+            epoch: 1,
+            created_at_ms: 1,
+            started_at_ms: Some(2),
+            finished_at_ms: 3,
+            retried_at_ms: None,
+            log_head: None,
+            fold: None,
+            last_event_id,
+            log: LogStage::Whole,
+        };
+        let spec = JobSpec::new("demo".to_owned(), vec![Message::user("go")], 1, 1);
+        EndedRun { state, spec, hides_input: false, output: "ab".to_owned(), usage: UsageByModel::default() }
+    }
+}

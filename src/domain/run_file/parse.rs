@@ -241,13 +241,13 @@ fn log_record(text: &str) -> Option<LogRecord> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{JOB, ended_run};
     use super::super::{end_line, header_line, record_line};
     use super::*;
     use crate::domain::event::{EngineMark, FinishReason, StepKind};
     use crate::domain::id::JobId;
-    use crate::domain::job::{JobSpec, JobStatus};
-    use crate::domain::run::{LogStage, RunState};
-    use crate::domain::usage::{Usage, UsageByModel};
+    use crate::domain::job::JobStatus;
+    use crate::domain::usage::Usage;
     use proptest::prelude::*;
 
     fn delta(first_seq: u64, offset: u64, text: &str) -> Record {
@@ -268,28 +268,8 @@ mod tests {
 
     /// The file of a run with these records.
     fn file(records: &[((u64, u32), Record)]) -> String {
-        let id = JobId::from_bits(7);
-        let run = EndedRun {
-            state: RunState {
-                id,
-                status: JobStatus::Succeeded,
-                attempt: 1,
-                failed_runs: 0,
-                epoch: 1,
-                created_at_ms: 1,
-                started_at_ms: Some(2),
-                finished_at_ms: 3,
-                retried_at_ms: None,
-                log_head: None,
-                fold: None,
-                last_event_id: records.last().map_or(0, |((seq, _), _)| *seq),
-                log: LogStage::Whole,
-            },
-            spec: JobSpec::new("demo".to_owned(), vec![Message::user("go")], 1, 1),
-            hides_input: false,
-            output: "ab".to_owned(),
-            usage: UsageByModel::default(),
-        };
+        let last_event_id = records.last().map_or(0, |((seq, _), _)| *seq);
+        let run = ended_run(JobStatus::Succeeded, last_event_id);
         let mut text = header_line(&run, History::default()).expect("JSON");
         for ((seq, sub), record) in records {
             let body = serde_json::to_string(record).expect("JSON");
@@ -311,7 +291,7 @@ mod tests {
 
     fn whole() -> Vec<((u64, u32), Record)> {
         let mark = EngineMark::ToolStarted { id_ref: "a".to_owned() };
-        let records = [delta(1, 0, "a"), delta(1, 1, "b"), mark.into(), done(JobId::from_bits(7))];
+        let records = [delta(1, 0, "a"), delta(1, 1, "b"), mark.into(), done(JOB)];
         [(1, 0), (2, 0), (2, 1), (3, 0)].into_iter().zip(records).collect()
     }
 
@@ -322,7 +302,7 @@ mod tests {
         assert_eq!(file.run.records[2].body, r#"{"mark":"tool_started","id_ref":"a"}"#);
         assert_eq!(
             file.run.end,
-            match done(JobId::from_bits(7)) {
+            match done(JOB) {
                 Record::Event(event) => event,
                 Record::Mark(_) => unreachable!("an event"),
             }

@@ -41,36 +41,34 @@ pub fn verifying_key(
     }
 }
 
-/// Verifies the log of one job, or of all. `file_key`: the key of the server of a file. Returns how many jobs
-/// there were. Blocks.
+/// Verifies the log of one job, or of all. `key`: that of [`verifying_key`]. Returns how many jobs there
+/// were. Blocks.
 pub fn verify_logs(
     store: &StoreLocation,
     only: Option<JobId>,
-    file_key: Option<LogPublicKey>,
+    key: Option<LogPublicKey>,
     each: &mut EachVerdict<'_>,
 ) -> Result<u64, TransferError> {
     match store {
-        StoreLocation::File(path) => verify_file(path, only, file_key, each),
-        StoreLocation::Database(url) => verify_database(url, only, each),
+        StoreLocation::File(path) => verify_file(path, only, key, each),
+        StoreLocation::Database(url) => verify_database(url, only, key, each),
     }
 }
 
-/// Verifies all checkpoints, and that the jobs of each still have its heads. Blocks.
+/// Verifies all checkpoints, and that the jobs of each still have its heads. `key`: as above. Blocks.
 pub fn verify_checkpoints(
     store: &StoreLocation,
-    file_key: Option<LogPublicKey>,
+    key: Option<LogPublicKey>,
 ) -> Result<CheckpointReport, TransferError> {
+    let walk = CheckpointWalk::new(key);
     match store {
         StoreLocation::File(path) => {
-            let walked = read_closed(path, |reading: &ReadTransaction| {
-                walk_checkpoints(reading, CheckpointWalk::new(file_key))
-            })?;
+            let walked = read_closed(path, |reading: &ReadTransaction| walk_checkpoints(reading, walk))?;
             walked.ok_or_else(|| TransferError::NoFile(path.clone()))
         }
         StoreLocation::Database(url) => {
             let connections = connections(url)?;
-            let snapshot = Snapshot::take(&connections)?;
-            Ok(snapshot.walk_checkpoints(CheckpointWalk::new(snapshot.log_public_key()?))?)
+            Ok(Snapshot::take(&connections)?.walk_checkpoints(walk)?)
         }
     }
 }
@@ -92,11 +90,11 @@ fn verify_file(
 fn verify_database(
     url: &Secret,
     only: Option<JobId>,
+    key: Option<LogPublicKey>,
     each: &mut EachVerdict<'_>,
 ) -> Result<u64, TransferError> {
     let connections = connections(url)?;
     let snapshot = Snapshot::take(&connections)?;
-    let key = snapshot.log_public_key()?;
     let mut jobs = 0;
     snapshot.each_log(only, &mut |job, log| pass_on((job, log), key.as_ref(), &mut jobs, each))?;
     Ok(jobs)
