@@ -16,7 +16,7 @@ use super::trace_ids::TraceParent;
 use super::usage::Usage;
 use super::webhook::WebhookUrl;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Status of a job.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -74,8 +74,16 @@ impl JobStatus {
 
 /// Priority from 0 (first) to 9 (last).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "u64")]
 pub struct Priority(u8);
+
+impl TryFrom<u64> for Priority {
+    type Error = &'static str;
+
+    fn try_from(level: u64) -> Result<Self, Self::Error> {
+        Self::new(level).ok_or("a priority is a number from 0 to 9")
+    }
+}
 
 impl Priority {
     /// Default priority.
@@ -251,6 +259,21 @@ pub struct JobSpec {
 }
 
 impl JobSpec {
+    /// What no server accepts in a request, whatever its limits are. `of_job`: the job that it made.
+    pub fn fault(&self, of_job: JobId) -> Option<&'static str> {
+        let Self { temperature, max_steps, timeout_s, max_attempts, conditions, .. } = self;
+        let mut named = BTreeSet::from([of_job]);
+        if temperature.is_some_and(|value| !(0.0..=2.0).contains(&value)) {
+            Some("'temperature' is not from 0 to 2")
+        } else if [u64::from(*max_steps), *timeout_s, u64::from(*max_attempts)].contains(&0) {
+            Some("'max_steps', 'timeout_s' and 'max_attempts' are at least 1")
+        } else if !conditions.after.iter().all(|job| named.insert(*job)) {
+            Some("'after' names a job twice, or the job itself")
+        } else {
+            None
+        }
+    }
+
     /// Whether its first call of the model takes the request only, and nothing else that is stored.
     pub fn is_self_contained(&self) -> bool {
         self.conversation_id.is_none()

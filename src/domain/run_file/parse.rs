@@ -224,6 +224,9 @@ pub(super) fn read_header(text: &str) -> Result<(EndedRun, History), String> {
     if !state.status.is_terminal() {
         return Err(format!("the job is {}; only an ended job can be imported", state.status.as_str()));
     }
+    if let Some(fault) = spec.fault(state.id) {
+        return Err(format!("no server accepts this request: {fault}"));
+    }
     let is_name = |name: &str| {
         !name.is_empty() && name.chars().count() <= MODEL_CHARS && !name.chars().any(char::is_control)
     };
@@ -246,7 +249,7 @@ mod tests {
     use super::*;
     use crate::domain::event::{EngineMark, FinishReason, StepKind};
     use crate::domain::id::JobId;
-    use crate::domain::job::JobStatus;
+    use crate::domain::job::{JobSpec, JobStatus};
     use crate::domain::usage::Usage;
     use proptest::prelude::*;
 
@@ -323,6 +326,31 @@ mod tests {
         }
         let other = done(JobId::from_bits(8));
         assert!(with(3, (3, 0), other).ends_with("the event that the job's status stands for"));
+    }
+
+    #[test]
+    fn p8_a_request_that_no_server_accepts_is_refused() {
+        let with = |change: &dyn Fn(&mut JobSpec)| {
+            let mut run = ended_run(JobStatus::Succeeded, 3);
+            change(&mut run.spec);
+            let header = header_line(&run, History::default()).expect("JSON");
+            let (_, rest) =
+                file(&whole()).split_once('\n').map(|(a, b)| (a.len(), b.to_owned())).expect("lines");
+            read(&(header + &rest)).err().map(|fault| fault.to_string()).unwrap_or_default()
+        };
+        assert_eq!(with(&|_| {}), "");
+        let of_request = "line 1: no server accepts this request: ";
+        for (change, fault) in [
+            (&(|spec: &mut JobSpec| spec.temperature = Some(2.1)) as &dyn Fn(&mut JobSpec), "'temperature'"),
+            (&|spec| spec.max_steps = 0, "'max_steps'"),
+            (&|spec| spec.conditions.after = vec![JOB], "'after' names"),
+            (&|spec| spec.conditions.after = vec![JobId::from_bits(1); 2], "'after' names"),
+        ] {
+            assert!(with(change).starts_with(&format!("{of_request}{fault}")), "{}", with(change));
+        }
+        let beyond = file(&whole()).replacen("\"priority\":5", "\"priority\":10", 1);
+        let fault = read(&beyond).expect_err("refused").to_string();
+        assert!(fault.contains("a priority is a number from 0 to 9"), "{fault}");
     }
 
     proptest! {
