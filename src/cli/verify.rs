@@ -8,7 +8,7 @@ use super::terminal::Terminal;
 use crate::app::log_public_key;
 use crate::domain::id::JobId;
 use crate::domain::log_chain::{ChainLink, ChainVerdict, FoldKind, LogPublicKey};
-use crate::domain::run_file::{RunLog, RunLogReader};
+use crate::domain::run_file::{HeaderProof, RunLog, RunLogReader};
 use crate::store::{
     CheckpointReport, LogFault, StoreLocation, verify_checkpoints, verify_logs, verifying_key,
 };
@@ -34,10 +34,10 @@ pub(super) struct VerifyArgs {
     /// The head that you know of the job: from its last event, its webhook or its object
     #[arg(long, value_name = "HASH", conflicts_with_all = ["all", "checkpoint"])]
     head: Option<ChainLink>,
-    /// The public key of the server that has written the file, which signs what retention has shortened:
-    /// `public_key` of GET /v1/log/key there
-    #[arg(long, value_name = "KEY", value_parser = read_key, conflicts_with_all = ["all", "checkpoint"])]
-    key: Option<LogPublicKey>,
+    /// A public key that must have signed the file, and what retention has shortened in it: `public_key` of
+    /// GET /v1/log/key at its server; repeatable, for runs that were imported there
+    #[arg(long = "key", value_name = "KEY", value_parser = read_key, conflicts_with_all = ["all", "checkpoint"])]
+    keys: Vec<LogPublicKey>,
     /// Print the verdicts as JSON, one a line
     #[arg(long)]
     json: bool,
@@ -116,6 +116,8 @@ struct ShownVerdict {
     folded: Option<String>,
     /// Nobody has checked who has signed the note about the fold.
     is_unchecked: bool,
+    /// The key that has signed the first line of the run in a file.
+    signed_by: Option<String>,
     fault: Option<String>,
 }
 
@@ -128,7 +130,7 @@ pub(super) fn verify(
 ) -> Result<ExitCode, CliError> {
     let mut counts = VerifiedLogs::default();
     let (mut printed, mut key) = (Ok(()), None);
-    if args.key.is_some() && !matches!(source, LogSource::Export(_)) {
+    if !args.keys.is_empty() && !matches!(source, LogSource::Export(_)) {
         return Err(CliError::failed("--key is for a file of exported runs".to_owned())
             .hint("nanoclaw export the job first, and verify the file"));
     }
@@ -140,7 +142,7 @@ pub(super) fn verify(
         }
     };
     match (source, args.job()) {
-        (LogSource::Export(file), _) => verify_file(file, args.key, &mut show)?,
+        (LogSource::Export(file), _) => verify_file(file, &args.keys, &mut show)?,
         (LogSource::Server(client), Some(job)) => {
             show(ShownVerdict::read(&client.get(&format!("/v1/jobs/{job}/verify"))?));
         }
@@ -211,19 +213,25 @@ fn make_checkpoint(client: &ApiClient, terminal: &Terminal) -> Result<ExitCode, 
 /// Verifies the logs of a file of exported runs.
 fn verify_file(
     path: &Path,
-    key: Option<LogPublicKey>,
+    keys: &[LogPublicKey],
     show: &mut dyn FnMut(ShownVerdict),
 ) -> Result<(), CliError> {
     let unreadable = |error: String| CliError::failed(format!("cannot read '{}': {error}", path.display()));
     let file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
     let mut reader = RunLogReader::default();
-    let mut verdict = |RunLog { chain, fault }: RunLog| {
-        let verdict = ShownVerdict::of(chain.job, &chain.verify(key.as_ref()).map_err(LogFault::from));
-        let verdict = match fault {
+    let mut verdict = |RunLog { chain, fault, proof }: RunLog| {
+        let of_key = |key: &LogPublicKey| chain.verify(Some(key)).ok();
+        let verified = keys.iter().find_map(of_key).map_or_else(|| chain.verify(keys.first()), Ok);
+        let verdict = ShownVerdict::of(chain.job, &verified.map_err(LogFault::from));
+        let verdict = match fault.or_else(|| proof.fault(keys)) {
             Some(fault) if verdict.fault.is_none() => ShownVerdict::faulty(chain.job, fault),
             _ => verdict,
         };
-        show(ShownVerdict { is_unchecked: key.is_none() && chain.fold.is_some(), ..verdict });
+        let signed_by = match proof {
+            HeaderProof::SignedBy(key) => Some(key.to_string()),
+            HeaderProof::Unsigned | HeaderProof::Changed => None,
+        };
+        show(ShownVerdict { is_unchecked: keys.is_empty() && chain.fold.is_some(), signed_by, ..verdict });
     };
     for line in BufReader::new(file).lines() {
         let line = line.map_err(|error| unreadable(error.to_string()))?;
@@ -269,6 +277,7 @@ impl ShownVerdict {
             head: None,
             folded: None,
             is_unchecked: false,
+            signed_by: None,
             fault: None,
         };
         let name = |kind: FoldKind| match kind {
@@ -297,6 +306,7 @@ impl ShownVerdict {
             head: None,
             folded: None,
             is_unchecked: false,
+            signed_by: None,
             fault: Some(fault),
         }
     }
@@ -310,6 +320,7 @@ impl ShownVerdict {
             head: text(answer.get("log_head")),
             folded: text(answer.get("folded")),
             is_unchecked: answer.get("is_folded_elsewhere").and_then(Value::as_bool).unwrap_or_default(),
+            signed_by: None,
             fault: text(answer.pointer("/fault/message")),
         }
     }
@@ -325,10 +336,10 @@ impl ShownVerdict {
     }
 
     fn print(&self, args: &VerifyArgs, terminal: &Terminal) -> Result<(), CliError> {
-        let Self { job, status, head, folded, is_unchecked, fault } = self;
+        let Self { job, status, head, folded, is_unchecked, signed_by, fault } = self;
         if args.json {
             let line = json!({"job_id": job, "status": status, "log_head": head, "folded": folded,
-                    "is_signature_unchecked": is_unchecked, "fault": fault});
+                    "is_signature_unchecked": is_unchecked, "signed_by": signed_by, "fault": fault});
             return Ok(terminal.line(&line.to_string())?);
         }
         let line = match (fault, head) {
@@ -346,7 +357,8 @@ impl ShownVerdict {
                 } else {
                     ""
                 };
-                format!("{job}  intact{folded}{unchecked}; head {head}")
+                let signed = signed_by.as_ref().map(|key| format!("; signed by {key}")).unwrap_or_default();
+                format!("{job}  intact{folded}{unchecked}; head {head}{signed}")
             }
             (None, None) => {
                 format!(

@@ -135,6 +135,49 @@ fn the_head_of_an_exported_run_proves_its_records() {
 }
 
 #[test]
+fn the_signature_of_an_exported_run_proves_its_request_and_answer() {
+    let upstream = agent();
+    let (first, second) = (Server::start_against(&upstream, ""), Server::start());
+    let job = first.submit(&json!({"input": "go"}));
+    first.wait(&job);
+    let key_of =
+        |server: &Server| server.get("/v1/log/key").json()["public_key"].as_str().expect("a key").to_owned();
+    let (key, other) = (key_of(&first), key_of(&second));
+    let whole = export(&first, &job);
+    let path = file(&first, "run.jsonl", &whole);
+    let verify = |path: &Path, keys: &[&str]| {
+        let keys = keys.iter().flat_map(|key| ["--key", key]);
+        let arguments: Vec<&str> = ["verify", text(path), "--json"].into_iter().chain(keys).collect();
+        let ran = run(&first, &arguments);
+        (ran.code, serde_json::from_str::<Value>(&ran.out).expect("a verdict"))
+    };
+    for (keys, code) in [(vec![], 0), (vec![&*key], 0), (vec![&*other, &*key], 0), (vec![&*other], 1)] {
+        let (found, verdict) = verify(&path, &keys);
+        assert_eq!((found, &verdict["signed_by"]), (code, &json!(key)), "{keys:?}: {verdict}");
+    }
+    for (old, new) in [("\"content\":\"go\"", "\"content\":\"no\""), ("\"output\":\"the-", "\"output\":\"a-")]
+    {
+        assert!(whole.lines().next().expect("a header").contains(old), "{whole}");
+        let changed = whole.replacen(old, new, 1);
+        let path = file(&first, "changed.jsonl", &changed);
+        let (code, verdict) = verify(&path, &[]);
+        assert!(code == 1 && verdict["fault"].to_string().contains("its first line"), "{verdict}");
+        let refused = import(&second, &changed);
+        assert!(refused.status == 400 && refused.body.contains("its first line"), "{}", refused.body);
+        let ran = run(&first, &["replay", text(&path), "--json"]);
+        assert!(ran.out.contains("\"fault\":\"its first line"), "{} {}", ran.out, ran.err);
+    }
+    // Whoever removes the signature is found out by the key.
+    let seal = whole.find(",\"signed_by\":").expect("a signature");
+    let (head, rest) = (&whole[..seal], whole.split_once('\n').expect("lines").1);
+    let path = file(&first, "unsigned.jsonl", &format!("{head}}}\n{rest}"));
+    assert_eq!((verify(&path, &[]).0, verify(&path, &[&key]).0), (0, 1));
+    assert_eq!(import(&second, &whole).status, 201);
+    let again = file(&first, "again.jsonl", &export(&second, &job));
+    assert_eq!(verify(&again, &[&other]).1["signed_by"], other.as_str(), "the second server has written it");
+}
+
+#[test]
 fn a_failed_imported_job_does_not_run_here() {
     let upstream = Upstream::start(|_, _| Answer::error(400, "no such thing"));
     let first = Server::start_against(&upstream, "");
@@ -243,7 +286,12 @@ fn an_unfinished_job_is_not_exported_and_a_taken_id_not_replaced() {
     let job = server.submit(&json!({"input": "go"}));
     let head = server.wait(&job)["log_head"].to_string();
     let unlinked: Vec<String> = export(&server, &job).lines().map(without_link).collect();
+    let unsigned =
+        regex::Regex::new(r#","signed_by":"[0-9a-f]*","signature":"[0-9a-f]*""#).expect("a pattern");
     let unproven = unlinked.join("\n").replace(&format!(",\"log_head\":{head}"), "");
+    let refused = import(&server, &unproven);
+    assert!(refused.status == 400 && refused.body.contains("its first line"), "{}", refused.body);
+    let unproven = unsigned.replace(&unproven, "");
     let other = unproven.replace("\"token_count\":", "\"token_count\":1");
     let refused = import(&server, &other);
     assert_eq!(

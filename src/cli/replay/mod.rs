@@ -98,8 +98,9 @@ pub(crate) fn replay(
     terminal: &Terminal,
 ) -> Result<ExitCode, CliError> {
     let file = read(sources, &args.run)?;
-    if let Some(fault) = &file.run.fault {
-        terminal.info(&format!("the log is not the one that was written: {fault}"));
+    let fault = file.fault.clone();
+    if let Some(fault) = &fault {
+        terminal.info(&format!("the run was changed since its export: {fault}"));
     }
     let spec = &file.run.run.spec;
     let (job, model) = (file.run.run.state.id.to_string(), spec.model.clone());
@@ -137,6 +138,7 @@ pub(crate) fn replay(
         });
         if let Some(fields) = text.as_object_mut() {
             fields.insert("identical".to_owned(), difference.is_none().into());
+            fields.insert("fault".to_owned(), json!(fault));
             fields.insert("difference".to_owned(), shown.unwrap_or_default());
         }
         terminal.line(&text.to_string())?;

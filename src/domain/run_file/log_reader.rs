@@ -3,8 +3,8 @@
 
 use super::parse::read_header;
 use super::{
-    EndLine, FileLine, RUN_KIND, RunFault, WRONG_END, abridged, cut_off, is_end_of, missing_file,
-    split_record,
+    EndLine, FileLine, HeaderProof, RUN_KIND, RunFault, WRONG_END, abridged, cut_off, is_end_of,
+    missing_file, split_record,
 };
 use crate::domain::event::Record;
 use crate::domain::log_chain::{ChainLink, LogChain, LogRecord};
@@ -19,12 +19,15 @@ pub struct RunLog {
     pub chain: LogChain,
     /// What is wrong with the other lines of the run.
     pub fault: Option<String>,
+    /// Who has signed its first line.
+    pub proof: HeaderProof,
 }
 
 /// A run whose last line has not come.
 #[derive(Debug)]
 struct OpenRun {
     run: EndedRun,
+    proof: HeaderProof,
     records: Vec<LogRecord>,
     /// The link of the newest record, computed.
     link: ChainLink,
@@ -66,7 +69,8 @@ impl RunLogReader {
         if !is_record && !is_file && is_header(text) {
             let (run, _) = read_header(text)?;
             self.has_runs = true;
-            return Ok(self.open.replace(OpenRun::new(run)).map(OpenRun::cut_off));
+            let open = OpenRun::new(run, HeaderProof::of(text));
+            return Ok(self.open.replace(open).map(OpenRun::cut_off));
         }
         let Some(open) = &mut self.open else {
             return Err(format!(
@@ -86,9 +90,9 @@ impl RunLogReader {
 }
 
 impl OpenRun {
-    fn new(run: EndedRun) -> Self {
+    fn new(run: EndedRun, proof: HeaderProof) -> Self {
         let link = ChainLink::start(run.state.id);
-        Self { run, records: Vec::new(), link, has_links: false, files: Vec::new(), fault: None }
+        Self { run, proof, records: Vec::new(), link, has_links: false, files: Vec::new(), fault: None }
     }
 
     fn add_record(&mut self, text: &str) -> Result<(), String> {
@@ -148,7 +152,7 @@ impl OpenRun {
             fold: state.fold,
             records: self.records,
         };
-        RunLog { chain, fault: self.fault.or(fault) }
+        RunLog { chain, fault: self.fault.or(fault), proof: self.proof }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The file of a run, JSON lines: a header, the records of the log as they are stored, the files that the
 //! request names, and an end line with counts.
 
+mod header_proof;
 mod log_reader;
 mod parse;
 
@@ -18,6 +19,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+pub use header_proof::{HeaderProof, signed_header};
 pub use log_reader::{RunLog, RunLogReader};
 pub use parse::{RunFile, RunFileContent, RunFileReader};
 

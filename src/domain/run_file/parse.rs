@@ -2,8 +2,8 @@
 //! the records, the terminal event, the digests of files, and the counts at the end.
 
 use super::{
-    EndLine, FileLine, HeaderLine, RUN_KIND, RUN_VERSION, RunFault, WRONG_END, abridged, cut_off, is_end_of,
-    missing_file, named_files, split_record,
+    EndLine, FileLine, HeaderLine, HeaderProof, RUN_KIND, RUN_VERSION, RunFault, WRONG_END, abridged,
+    cut_off, is_end_of, missing_file, named_files, split_record,
 };
 use crate::domain::event::{Event, Record};
 use crate::domain::image::ImageType;
@@ -42,6 +42,9 @@ pub struct RunFile {
     pub history: History,
     /// The contents. Images whose content the other server had lost are no longer in the request.
     pub contents: Vec<RunFileContent>,
+    /// What was changed since the export, as far as the chain of the log and the signature of its first line
+    /// prove.
+    pub fault: Option<String>,
 }
 
 /// Reads one run. The lines come in order.
@@ -49,6 +52,7 @@ pub struct RunFile {
 pub struct RunFileReader {
     line: u64,
     header: Option<EndedRun>,
+    proof: HeaderProof,
     history: History,
     records: Vec<LogRecord>,
     last: Option<Event>,
@@ -102,7 +106,7 @@ impl RunFileReader {
         }
         if self.header.is_none() {
             let (run, history) = read_header(text)?;
-            (self.header, self.history) = (Some(run), history);
+            (self.header, self.history, self.proof) = (Some(run), history, HeaderProof::of(text));
         } else if text.starts_with("{\"seq\":") {
             self.add_record(text)?;
         } else if text.starts_with("{\"sha256\":") {
@@ -202,7 +206,9 @@ impl RunFileReader {
         let records = std::mem::take(&mut self.records);
         let history = std::mem::take(&mut self.history);
         let run = ImportedRun::new(run, records, end);
-        Ok(RunFile { contents: contents.collect(), history, run })
+        let of_log = run.fault.as_ref().map(ToString::to_string);
+        let fault = of_log.or_else(|| self.proof.fault(&[]));
+        Ok(RunFile { contents: contents.collect(), history, run, fault })
     }
 }
 

@@ -6,7 +6,7 @@ use crate::domain::image::Image;
 use crate::domain::job::History;
 use crate::domain::log_chain::RecordPlace;
 use crate::domain::run::{EndedRun, RunState};
-use crate::domain::run_file::{end_line, file_line, header_line, named_files, record_line};
+use crate::domain::run_file::{end_line, file_line, header_line, named_files, record_line, signed_header};
 use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
@@ -72,6 +72,7 @@ impl RunExport {
             None => app.store.history(&job, app.limits.history_messages)?,
         };
         let header = header_line(&run, history).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+        let header = signed_header(&header, |message| app.log_chains.sign(message));
         let EndedRun { state, spec, hides_input, .. } = run;
         let images = if hides_input { Vec::new() } else { named_files(&spec).into_iter().cloned().collect() };
         let part = ExportPart::Header(header);

@@ -82,7 +82,7 @@ fn parse(bytes: &[u8]) -> Result<RunFile, ApiError> {
         file = read.or(file);
     }
     let file = file.ok_or_else(|| ApiError::malformed(reader.cut_off().to_string()))?;
-    if let Some(fault) = &file.run.fault {
+    if let Some(fault) = &file.fault {
         return Err(ApiError::malformed(format!("the file was changed: {fault}")));
     }
     Ok(file)

@@ -2,7 +2,8 @@
 
 use crate::domain::id::{JobId, UserId};
 use crate::domain::log_chain::{
-    LogChain, LogCheckpoint, LogPublicKey, LogRecord, LogSigningKey, RecordPlace, StoredCheckpoint,
+    LogChain, LogCheckpoint, LogPublicKey, LogRecord, LogSignature, LogSigningKey, RecordPlace,
+    StoredCheckpoint,
 };
 use crate::ports::{LogChains, StoreError, Ticket};
 use crate::store::postgres::jobs::row::{ROW, read_link, read_row};
@@ -41,6 +42,10 @@ impl LogChains for PostgresStore {
 
     fn log_public_key(&self) -> Option<LogPublicKey> {
         self.shared.log_key.get().map(LogSigningKey::public_key)
+    }
+
+    fn sign(&self, message: &[u8]) -> Option<(LogPublicKey, LogSignature)> {
+        self.shared.log_key.get().map(|key| (key.public_key(), key.sign(message)))
     }
 
     fn make_checkpoint(&self) -> Ticket<Option<LogCheckpoint>> {

@@ -1,7 +1,9 @@
 //! The port [`LogChains`] on the store of one file.
 
 use crate::domain::id::{JobId, UserId};
-use crate::domain::log_chain::{LogChain, LogCheckpoint, LogPublicKey, LogSigningKey, StoredCheckpoint};
+use crate::domain::log_chain::{
+    LogChain, LogCheckpoint, LogPublicKey, LogSignature, LogSigningKey, StoredCheckpoint,
+};
 use crate::ports::{LogChains, StoreError, Ticket};
 use crate::store::redb::codec::tables::{LOG, LOG_CHECKPOINTS};
 use crate::store::redb::jobs::chain::records;
@@ -23,6 +25,10 @@ impl LogChains for RedbStore {
 
     fn log_public_key(&self) -> Option<LogPublicKey> {
         self.shared.log_key.get().map(LogSigningKey::public_key)
+    }
+
+    fn sign(&self, message: &[u8]) -> Option<(LogPublicKey, LogSignature)> {
+        self.shared.log_key.get().map(|key| (key.public_key(), key.sign(message)))
     }
 
     #[expect(
