@@ -1,9 +1,9 @@
 //! Finds the skills in a directory. Files that have not changed since the last scan are not read again.
 
-use super::skill::{HEAD_BYTES, SKILL_FILE, Skill, SkillError, is_name};
+use super::skill::{HEAD_BYTES, SKILL_BYTES, SKILL_FILE, Skill, SkillError, is_name};
 use crate::ports::{FileError, FileKind, ReadOnlyFiles};
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{Error, ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
 
@@ -70,7 +70,11 @@ fn skill(
         FileError::NotFound(_) => unreadable("does not exist".to_owned()),
         error => unreadable(error.to_string()),
     })?;
-    let stamp = stamp(&file).map_err(|error| unreadable(error.to_string()))?;
+    let found = file.metadata().map_err(|error| unreadable(error.to_string()))?;
+    if found.len() > SKILL_BYTES {
+        return Err(unreadable(format!("is larger than {SKILL_BYTES} bytes")));
+    }
+    let stamp = stamp(&found);
     let read = match known.remove(folder) {
         Some((before, read)) if before == stamp => read,
         _ => head(file)
@@ -81,12 +85,11 @@ fn skill(
     read
 }
 
-fn stamp(file: &File) -> std::io::Result<SkillStamp> {
-    let found = file.metadata()?;
+fn stamp(found: &Metadata) -> SkillStamp {
     let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
     let [mtime, mtime_ns, ctime, ctime_ns] = times;
-    Ok([number(found.ino()), number(found.len()), mtime, mtime_ns, ctime, ctime_ns])
+    [number(found.ino()), number(found.len()), mtime, mtime_ns, ctime, ctime_ns]
 }
 
 /// The beginning of a file, without the half of a character at its end.

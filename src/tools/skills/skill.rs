@@ -5,6 +5,8 @@ use serde::Deserialize;
 
 /// The file that makes a folder a skill.
 pub(crate) const SKILL_FILE: &str = "SKILL.md";
+/// The longest file, bytes.
+pub(super) const SKILL_BYTES: u64 = 1024 * 1024;
 /// The beginning of the file that must hold the front matter, bytes.
 pub(super) const HEAD_BYTES: usize = 16 * 1024;
 /// The longest name, characters.

@@ -1,6 +1,7 @@
 //! Scans of directories, and skills that two directories have.
 
 use super::scan::{MAX_FOLDERS, SkillCache, scan};
+use super::skill::SKILL_BYTES;
 use super::{RejectedSkill, Skill, SkillError, SkillSet};
 use crate::ports::{DirectoryListing, FileError, FileKind, ReadOnlyFiles};
 use std::fs::{self, File};
@@ -65,9 +66,14 @@ fn the_front_matter_has_to_end_within_the_head_and_the_body_may_be_any_text() {
     let comment = format!("---\nname: b\n# {}\ndescription: x\n---\n", "x".repeat(20_000));
     fs::create_dir(dir.path().join("b")).expect("a folder");
     fs::write(dir.path().join("b/SKILL.md"), comment).expect("a file");
+    write_skill(dir.path(), "c", "x");
+    let large = File::options().append(true).open(dir.path().join("c/SKILL.md")).expect("a file");
+    large.set_len(SKILL_BYTES + 1).expect("a large file");
     let set = scan(&files, &mut SkillCache::default()).expect("a scan");
-    let rejected = RejectedSkill { folder: "b".to_owned(), error: SkillError::FrontMatter };
-    assert_eq!(set, SkillSet { skills: vec![skill("a")], rejected: vec![rejected] });
+    let rejected = |folder: &str, error| RejectedSkill { folder: folder.to_owned(), error };
+    let large = SkillError::File(format!("is larger than {SKILL_BYTES} bytes"));
+    let rejected = vec![rejected("b", SkillError::FrontMatter), rejected("c", large)];
+    assert_eq!(set, SkillSet { skills: vec![skill("a")], rejected });
 }
 
 #[test]
