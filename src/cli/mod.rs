@@ -51,6 +51,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => {
             let terminal = Terminal::new(cli.common.colour());
+            // An evaluation writes its JSON into the file that the option names.
+            let wants_json = wants_json && !matches!(cli.command, Command::Eval(_));
             cli.command
                 .run(&cli.common, &terminal)
                 .unwrap_or_else(|error| report_error(&error, wants_json, &terminal))

@@ -31,6 +31,13 @@ pub(super) struct ToolsArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum ToolsCommand {
+    /// List the tools, as without a command
+    #[command(hide = true)]
+    List {
+        /// Print the list as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Call a tool and print its result as JSON; exit 1 if the tool fails
     Call(ToolCallArgs),
 }
@@ -57,6 +64,7 @@ pub(super) fn tools(
 ) -> Result<ExitCode, CliError> {
     match &args.command {
         None => list(config, clock, args.json, terminal).map(|()| ExitCode::SUCCESS),
+        Some(ToolsCommand::List { json }) => list(config, clock, *json, terminal).map(|()| ExitCode::SUCCESS),
         Some(ToolsCommand::Call(args)) => call(config, clock, args, terminal),
     }
 }

@@ -1,5 +1,6 @@
 //! Checks of an answer.
 
+use crate::domain::nearest::hint;
 use crate::tools::{schema_fault, schema_mismatch};
 use nanoclaw_sandbox::{Language, Level, Program, RunStatus, Sandbox};
 use regex::Regex;
@@ -28,6 +29,22 @@ pub(super) enum CheckLine {
     JsonSchema(Value),
     /// This shell program reads the answer from its standard input and ends with 0.
     Program(String),
+}
+
+/// The names of the checks.
+const CHECKS: [&str; 6] = ["contains", "not_contains", "regex", "equals", "json_schema", "program"];
+
+impl CheckLine {
+    /// Reads `{"contains": "…"}` and the like, or says what is wrong.
+    pub(super) fn read(value: Value) -> Result<Self, String> {
+        let name = value.as_object().filter(|map| map.len() == 1).and_then(|map| map.keys().next());
+        let name = name.ok_or("it must be an object with one key, as in {\"contains\":\"…\"}")?.clone();
+        if !CHECKS.contains(&name.as_str()) {
+            let known = CHECKS.join(", ");
+            return Err(format!("there is no check '{name}', only {known}{}", hint(&name, CHECKS)));
+        }
+        serde_json::from_value(value).map_err(|_| format!("'{name}' must be a text"))
+    }
 }
 
 /// A check that can be made.

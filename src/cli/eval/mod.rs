@@ -75,6 +75,9 @@ pub(crate) fn eval(
     args: &EvalArgs,
     terminal: &Terminal,
 ) -> Result<(), CliError> {
+    if let Some(model) = repeated(&args.models) {
+        return Err(CliError::usage(format!("'--model {model}' is there twice")).hint("name each model once"));
+    }
     let cases = read_cases(&read(&args.file)?, !args.models.is_empty()).map_err(|faults| {
         CliError::failed(format!("{}: {}", args.file.display(), faults.join("\n")))
             .hint("a line is {\"input\":\"…\",\"checks\":[{\"contains\":\"…\"}]}; nothing was submitted")
@@ -116,6 +119,15 @@ pub(crate) fn eval(
         failed => Err(CliError::failed(format!("{failed} of {} cases failed", report.results.len()))
             .hint("the lines under a case say why; nanoclaw show JOB has the answer")),
     }
+}
+
+/// The first model that is named a second time.
+fn repeated(models: &[String]) -> Option<&String> {
+    models
+        .iter()
+        .enumerate()
+        .find(|(at, model)| models.iter().take(*at).any(|other| other == *model))
+        .map(|(_, m)| m)
 }
 
 /// Refuses reports that would replace each other or the cases.

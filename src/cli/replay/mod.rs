@@ -54,7 +54,7 @@ pub(crate) struct ReplayArgs {
     #[arg(value_name = "JOB|FILE")]
     run: String,
     /// Keep the log before this model call, counted from 1
-    #[arg(long, value_name = "STEP", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "STEP", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     from: Option<u32>,
     /// Ask this configured model instead
     #[arg(long, value_name = "MODEL")]
@@ -147,6 +147,9 @@ pub(crate) fn replay(
             None => terminal.line(&format!("{job} identical: {} records", replayed.records.len()))?,
             Some(difference) => terminal.line(&format!("{job} {}", describe(difference)))?,
         }
+    }
+    if difference.is_some() {
+        terminal.info("a replay has the limits and the preamble of this machine: name the server's --config");
     }
     Ok(if difference.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -119,7 +119,7 @@ impl<'de> Deserialize<'de> for UnixMillis {
                 .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
                 .and_then(|since| u64::try_from(since.as_millis()).ok()),
         };
-        let wanted = "unix seconds or an RFC 3339 time since 1970, with its offset";
+        let wanted = "unix seconds or an RFC 3339 time with its offset, from 1970 to 9999-12-30";
         millis.map(Self).ok_or_else(|| D::Error::custom(must_be(wanted, &value)))
     }
 }

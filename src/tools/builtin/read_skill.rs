@@ -174,7 +174,7 @@ fn not_found(skills: &JobSkills<'_>, name: &str) -> ToolError {
         Some(skipped) => format!("The folder '{shown}' of the project is no skill: {}", skipped.error),
         None if names.is_empty() => format!("There is no skill '{shown}', and no other one"),
         None => format!(
-            "There is no skill '{shown}'{}. read_skill without a name lists all",
+            "There is no skill '{shown}'; read_skill without a name lists all{}",
             hint(name, names.iter().copied())
         ),
     };

@@ -21,6 +21,15 @@ const EXAMPLE_DEPTH: usize = 4;
 /// Longer given values do not appear in examples.
 const EXAMPLE_VALUE_BYTES: usize = 200;
 
+/// What a message calls a value and its members.
+struct SchemaWords {
+    whole: &'static str,
+    member: &'static str,
+}
+
+const ARGUMENTS: SchemaWords = SchemaWords { whole: "the parameters", member: "parameter" };
+const ANSWER: SchemaWords = SchemaWords { whole: "the answer", member: "property" };
+
 /// Arguments that do not match the schema.
 #[derive(Debug, PartialEq)]
 pub(super) struct InvalidArguments {
@@ -75,7 +84,10 @@ impl ParameterSchema {
         let mut value = Value::Object(arguments);
         coerce(&mut value, &self.schema);
         let mut errors: Vec<String> = match self.compiled() {
-            Ok(schema) => schema.iter_errors(&value).take(MAX_ERRORS).flat_map(|e| describe(&e)).collect(),
+            Ok(schema) => {
+                let faults = schema.iter_errors(&value).take(MAX_ERRORS);
+                faults.flat_map(|fault| describe(&fault, &ARGUMENTS)).collect()
+            }
             Err(reason) => vec![reason],
         };
         errors.extend(self.too_large_integers(&value));
@@ -121,11 +133,11 @@ pub fn schema_fault(schema: &Value) -> Option<String> {
     options.build(schema).err().map(|error| error.to_string())
 }
 
-/// Why a value does not match this schema. A schema that cannot be compiled refuses nothing.
+/// Why an answer does not match this schema. A schema that cannot be compiled refuses nothing.
 pub fn schema_mismatch(schema: &Value, value: &Value) -> Option<String> {
     let options = jsonschema::options().with_draft(Draft::Draft202012).should_validate_formats(false);
     let validator = options.build(schema).ok()?;
-    let faults = validator.iter_errors(value).take(MAX_ERRORS).flat_map(|error| describe(&error));
+    let faults = validator.iter_errors(value).take(MAX_ERRORS).flat_map(|error| describe(&error, &ANSWER));
     let faults: Vec<String> = faults.collect();
     (!faults.is_empty()).then(|| faults.join("; "))
 }
@@ -172,10 +184,10 @@ fn is_beyond_64_bits(value: &Value) -> bool {
     value.as_f64().is_some_and(|number| value.is_f64() && number.fract() == 0.0)
 }
 
-fn describe(error: &ValidationError<'_>) -> Vec<String> {
+fn describe(error: &ValidationError<'_>, words: &SchemaWords) -> Vec<String> {
     use ValidationErrorKind as Kind;
     let path = path(error.instance_path());
-    let label = if path.is_empty() { "the parameters" } else { &path };
+    let label = if path.is_empty() { words.whole } else { &path };
     let single = |text: String| vec![text];
     match error.kind() {
         Kind::Required { property } => {
@@ -184,7 +196,7 @@ fn describe(error: &ValidationError<'_>) -> Vec<String> {
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => unexpected
             .iter()
             .take(MAX_ERRORS)
-            .map(|k| format!("unexpected parameter {}", join(&path, &short(k))))
+            .map(|k| format!("unexpected {} {}", words.member, join(&path, &short(k))))
             .collect(),
         Kind::Type { kind } => single(type_error(label, kind, error.instance())),
         Kind::Enum { options } => single(format!("{label} must be one of {options}")),
@@ -287,6 +299,16 @@ mod tests {
         ] {
             assert_eq!(validation_error(arguments.clone()), expected, "{arguments}");
         }
+    }
+
+    #[test]
+    fn faults_of_an_answer_do_not_speak_of_parameters() {
+        let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}},
+            "additionalProperties": false});
+        let fault = |value: Value| schema_mismatch(&schema, &value).unwrap_or_default();
+        assert_eq!(fault(json!([])), "the answer should be object");
+        assert_eq!(fault(json!({"b": 1})), "unexpected property b");
+        assert_eq!(fault(json!({"a": 1})), "");
     }
 
     #[test]

@@ -73,11 +73,15 @@ impl OfferedProgram {
         let has_files = self.has_files();
         let Self { info, offer } = self;
         let mut input = info.spec.parameters;
-        if let Some(properties) = input.get_mut("properties").and_then(Value::as_object_mut)
-            && has_files
-        {
-            let about = format!("Project whose files it uses. Default: your project '{OWN_PROJECT}'");
-            properties.insert(PROJECT.to_owned(), json!({"type": "string", "description": about}));
+        if let Some(properties) = input.get_mut("properties").and_then(Value::as_object_mut) {
+            if has_files {
+                let about = format!("Project whose files it uses. Default: your project '{OWN_PROJECT}'");
+                properties.insert(PROJECT.to_owned(), json!({"type": "string", "description": about}));
+            }
+            // No job calls it.
+            if let Some(strictness) = properties.get_mut("strictness").and_then(Value::as_object_mut) {
+                strictness.insert("description".to_owned(), json!("Default: the server's"));
+            }
         }
         let hints =
             ToolHints { only_reads: !has_files, destroys: has_files, is_idempotent: info.traits.idempotent };
