@@ -1,7 +1,7 @@
 //! `after`, `on_failure`, `deadline_at`, `expires_at` and `max_cost_micros` of jobs, and references to the
 //! results of others.
 
-use crate::support::upstream::{Act, Answer, Upstream, content};
+use crate::support::upstream::{Act, Answer, Upstream, content, tool_results};
 use crate::support::{Server, against, assert_whole, wait_until};
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -88,6 +88,60 @@ fn system_prompts_and_later_turns_have_the_results() {
     let sent = |nth: usize| requests[requests.len() - nth]["messages"].to_string();
     assert!(sent(2).contains("S one") && sent(2).contains("first one"), "{}", sent(2));
     assert!(sent(1).contains("first one") && !sent(1).contains("{{result:"), "{}", sent(1));
+}
+
+#[test]
+fn p8_references_in_earlier_turns_show_a_bounded_text() {
+    let upstream = parrot();
+    let server = Server::start_against(&upstream, "");
+    let long = server.submit(&json!({"input": format!("say {}", "x".repeat(60_000))}));
+    server.wait(&long);
+    let many = format!("hello {}", reference(&long).repeat(3_000));
+    for input in [many, format!("say {}", reference(&long)), "third".to_owned()] {
+        let job = server.submit(&json!({"input": input, "conversation_id": "chat"}));
+        assert_eq!(code(&server.wait(&job)), ("succeeded", ""));
+    }
+    let sent = upstream.requests().last().expect("requests")["messages"].to_string();
+    assert!(sent.len() < 1_000_000, "{} bytes", sent.len());
+    assert!(sent.contains(&"x".repeat(60_000)) && sent.contains("is left out here]"), "{} bytes", sent.len());
+}
+
+#[test]
+fn p2_all_prompts_of_a_job_show_the_same_results() {
+    let upstream = Upstream::start(|request, _| {
+        let text = request["messages"].to_string();
+        match (text.contains("say"), tool_results(request).len()) {
+            (true, _) => Answer::text("the first answer"),
+            (_, 0) => Answer::calls(&[("calculator", json!({"expression": "6*7"}))]),
+            _ => Answer::text("done"),
+        }
+    });
+    let server = Server::start_against(&upstream, "approval: [calculator]");
+    let first = server.submit(&json!({"input": "say it"}));
+    server.wait(&first);
+    let job = server.submit(&json!({"input": format!("use {}", reference(&first)), "after": [first]}));
+    wait_until("the job waits", || server.get(&format!("/v1/jobs/{job}")).json()["status"] == "waiting");
+    assert_eq!(server.ask("DELETE", &format!("/v1/jobs/{first}"), &Value::Null).status, 200);
+    let approved = server.ask("POST", &format!("/v1/jobs/{job}/approve"), &json!({}));
+    assert_eq!(approved.status, 200, "{}", approved.body);
+    assert_eq!(server.wait(&job)["status"], "succeeded");
+    let sent = upstream.requests().last().expect("requests")["messages"].to_string();
+    assert!(sent.contains("use the first answer"), "{sent}");
+}
+
+#[test]
+fn another_answer_to_a_question_has_its_results_too() {
+    let upstream = parrot();
+    let server = Server::start_against(&upstream, "");
+    let first = server.submit(&json!({"input": "say one"}));
+    let body =
+        json!({"input": format!("use {}", reference(&first)), "after": [first], "conversation_id": "chat"});
+    let job = server.submit(&body);
+    assert_eq!(code(&server.wait(&job)), ("succeeded", ""));
+    let message = format!("msg_{}", job.trim_start_matches("job_"));
+    let again = server.post(&format!("/api/conversations/chat/regenerate/{message}"), &json!({}));
+    assert_eq!(again.status, 200, "{}", again.body);
+    assert_eq!(question(upstream.requests().last().expect("requests")), "use one");
 }
 
 #[test]

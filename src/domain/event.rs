@@ -4,11 +4,13 @@
 //! to continue after a crash: they stand between events and have no `seq`, so that clients can count.
 
 use super::call_times::{AgentModelCall, CallTimes};
+use super::id::JobId;
 use super::log_chain::ChainLink;
 use super::message::ProviderReplay;
 use super::tool::ToolCall;
 use super::usage::{Usage, UsageByModel};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// One record of a job's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -462,11 +464,14 @@ pub enum EngineMark {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         times: Option<CallTimes>,
     },
-    /// What tools said in the prompt when the job began to run: the list of skills, the memory. All its
-    /// prompts have the same texts.
+    /// What tools said in the prompt when the job began to run: the list of skills, the memory; and the
+    /// answers of other jobs that it shows. All its prompts have the same texts.
     Instructions {
         /// The texts in their order.
         texts: Vec<String>,
+        /// The answers, as the prompt shows them.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        results: BTreeMap<JobId, String>,
     },
     /// The engine switched to this model after failures of the previous one.
     ModelSwitched {

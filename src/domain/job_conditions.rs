@@ -41,6 +41,12 @@ impl JobConditions {
         *self == Self::default()
     }
 
+    /// What another answer to the same question keeps: the jobs whose answers the question may show.
+    #[must_use]
+    pub fn of_question(self) -> Self {
+        Self { after: self.after, on_failure: self.on_failure, ..Self::default() }
+    }
+
     /// The same without the times that have passed.
     #[must_use]
     pub fn without_past(self, now_ms: u64) -> Self {

@@ -13,6 +13,7 @@ use crate::domain::job::{History, Job, JobOutcome, JobSpec, JobStatus};
 use crate::domain::job_filter::JobFilter;
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -300,6 +301,10 @@ pub trait Store: Send + Sync {
     /// may be another answer.
     fn has_ended(&self, user: UserId, job: JobId) -> Result<bool, StoreError> {
         Ok(self.job(user, job)?.is_none_or(|job| job.status.is_terminal()))
+    }
+    /// The answers of other jobs that the prompts of this job show, if a recording has to say so.
+    fn recorded_results(&self) -> Option<BTreeMap<JobId, String>> {
+        None
     }
     /// Answer text of an ended job.
     fn output(&self, job: JobId) -> Result<Option<String>, StoreError>;

@@ -357,7 +357,10 @@ fn a_prompt_with_the_answer_of_another_job_is_not_asked_anew_without_it() {
     let second = server.submit(&json!({"input": input, "after": [first]}));
     assert_eq!(server.wait(&second)["status"], "succeeded");
     assert_identical(&server, &second);
-    let run = export(&server, &second);
+    // An earlier version did not record the answer.
+    let results =
+        regex::Regex::new(r#","results":\{"job_[0-9A-Z]*":"(?:[^"\\]|\\.)*"\}"#).expect("a pattern");
+    let run = results.replace_all(&export(&server, &second), "").into_owned();
     let refused = replay(&server, "run.jsonl", &run, &["--model", "demo"]);
     assert!(refused.code == 1 && refused.err.contains(&first), "{}{}", refused.out, refused.err);
     let asked = replay(&server, "run.jsonl", &run, &["--model", "demo", "--prompt", "two"]);

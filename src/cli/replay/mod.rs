@@ -27,7 +27,7 @@ use crate::domain::result_reference::{referenced_in, referenced_jobs};
 use crate::domain::run_file::RunFile;
 use crate::llm::Router;
 use crate::ports::{Clock, Entropy, Model, NodeStore, Toolbox};
-use recording::RecordingError;
+use recording::{RecordingError, jobs_in_prompts};
 use report::{Comparison, RunFigures, describe};
 use run::{ReplayParts, Replayed, VariedTools, varied_spec};
 use serde_json::json;
@@ -195,14 +195,17 @@ fn vary(
     Ok((replayed?, model))
 }
 
-/// Fails if a model would be asked with a prompt that names answers of other jobs: the run has them not.
+/// Fails if a model would be asked with a prompt that names answers of other jobs which the log does not
+/// have: an earlier version wrote it.
 fn check_references(file: &RunFile, args: &ReplayArgs) -> Result<(), CliError> {
+    let records: Vec<Record> = file.run.records.iter().filter_map(|record| record.parse().ok()).collect();
+    let recorded = jobs_in_prompts(&records);
     let spec = &file.run.run.spec;
     let in_prompt = spec.system_prompt.as_deref().into_iter().flat_map(referenced_in);
     let mut named = in_prompt.chain(referenced_jobs(&spec.input));
-    let named = named.find(|job| spec.conditions.after.contains(job));
+    let named = named.find(|job| spec.conditions.after.contains(job) && !recorded.contains(job));
     let Some(job) = named.filter(|_| args.asks_model()) else { return Ok(()) };
-    let text = format!("the prompt holds the answer of {job}, and an exported run does not have it");
+    let text = format!("the prompt holds the answer of {job}, and the run does not have it");
     Err(CliError::failed(text).hint("put it in yourself: --prompt TEXT"))
 }
 

@@ -3,6 +3,7 @@
 
 use crate::domain::canonical::canonical;
 use crate::domain::event::{EngineMark, Event, FailureCode, Record, StatusPhase};
+use crate::domain::id::JobId;
 use crate::domain::log_chain::{LogRecord, RecordPlace};
 use crate::domain::run::{ImportedRun, LogStage};
 use crate::domain::tool::ToolCall;
@@ -51,6 +52,15 @@ pub(super) enum Interruption {
 pub(super) struct RunRecording {
     pub(super) lines: Vec<LogRecord>,
     pub(super) records: Vec<Record>,
+}
+
+/// The jobs whose answers a prompt of these records shows.
+pub(super) fn jobs_in_prompts(records: &[Record]) -> BTreeSet<JobId> {
+    let results = records.iter().filter_map(|record| match record {
+        Record::Mark(EngineMark::Instructions { results, .. }) => Some(results.keys().copied()),
+        _ => None,
+    });
+    results.flatten().collect()
 }
 
 impl RunRecording {
@@ -167,18 +177,20 @@ impl RunRecording {
         guarded
     }
 
-    /// What tools said in the prompt, if the run of the loop that goes on at this place has recorded it.
-    pub(super) fn instructions_of_run(&self, place: usize) -> Option<&[String]> {
+    /// What tools said in the prompt, and the answers of other jobs in it, if the run of the loop that goes
+    /// on at this place has recorded them.
+    pub(super) fn instructions_of_run(&self, place: usize) -> (&[String], Option<&BTreeMap<JobId, String>>) {
         let is_of_run = |record: &&Record| {
             !matches!(
                 record,
                 Record::Event(Event::Status { status: StatusPhase::Queued | StatusPhase::Running, .. })
             )
         };
-        self.records.iter().skip(place).take_while(is_of_run).find_map(|record| match record {
-            Record::Mark(EngineMark::Instructions { texts }) => Some(texts.as_slice()),
+        let found = self.records.iter().skip(place).take_while(is_of_run).find_map(|record| match record {
+            Record::Mark(EngineMark::Instructions { texts, results }) => Some((texts.as_slice(), results)),
             _ => None,
-        })
+        });
+        (found.map(|(texts, _)| texts).unwrap_or_default(), found.map(|(_, results)| results))
     }
 
     /// Tools of MCP servers that the run called.

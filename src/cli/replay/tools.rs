@@ -93,7 +93,7 @@ impl Toolbox for CheckingTools {
     /// What they said in the recorded run.
     fn instructions(&self, _: &ToolScope<'_>, _: WorkspaceOwner) -> Vec<String> {
         let log = self.store.log();
-        log.recording().instructions_of_run(log.len()).unwrap_or_default().to_vec()
+        log.recording().instructions_of_run(log.len()).0.to_vec()
     }
 
     fn has_tool(&self, name: &str) -> bool {

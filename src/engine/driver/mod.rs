@@ -21,7 +21,8 @@ use super::run_progress::RunProgress;
 use super::setup::{EngineLimits, EnginePorts, usage_in};
 use super::turn::{NextStep, TurnLimits, TurnRules, TurnState};
 use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StatusPhase};
-use crate::domain::job::{JobOutcome, JobSpec, JobStatus};
+use crate::domain::id::JobId;
+use crate::domain::job::{JobOutcome, JobStatus};
 use crate::domain::log_rate_limit::LogRateLimit;
 use crate::domain::message::Message;
 use crate::domain::model_settings::ClientFunction;
@@ -33,7 +34,7 @@ use crate::ports::{
     Urgency,
 };
 use prompt::{FinalInstruction, PromptBase};
-use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tracing::Level;
 
@@ -67,7 +68,9 @@ pub struct Driver<'a> {
     tools: ToolChoice,
     /// What tools say in the prompt, while the log does not have it.
     unrecorded_instructions: Vec<String>,
-    /// The write that records it.
+    /// The answers of other jobs in the prompt, while the log does not have them.
+    unrecorded_results: BTreeMap<JobId, String>,
+    /// The write that records both.
     recording: Option<Ticket<(), LeaseError>>,
     /// The client's functions.
     functions: Vec<ToolDefinition>,
@@ -81,22 +84,6 @@ pub struct Driver<'a> {
     end_log_limit: Arc<LogRateLimit>,
     /// Where the lease goes that comes with the job's end.
     next_lease: Option<&'a NextLease>,
-}
-
-/// The request as the prompt shows it: with the whole answers and the results that its input stands for.
-fn prompt_spec<'l>(
-    ports: &EnginePorts,
-    limits: &EngineLimits,
-    lease: &'l Lease,
-) -> Result<Cow<'l, JobSpec>, StoreError> {
-    let (store, spec) = (&*ports.store, &*lease.spec);
-    let restored = handed_calls::restored(store, lease.job.user, &spec.input)?;
-    if restored.is_none() && lease.job.conditions.after.is_empty() {
-        return Ok(Cow::Borrowed(spec));
-    }
-    let input = restored.unwrap_or_else(|| spec.input.clone());
-    let spec = JobSpec { input, ..spec.clone() };
-    results::with_predecessor_results(store, lease, limits.job_result_bytes, spec).map(Cow::Owned)
 }
 
 impl<'a> Driver<'a> {
@@ -114,7 +101,15 @@ impl<'a> Driver<'a> {
         let deadline_ms = began_ms.saturating_add(budget_ms);
         let turn = TurnState::fold(&ports.store.log(lease.job.id)?);
         let mut history = ports.store.history(&lease.job, limits.history_messages)?;
-        results::put_into_history(&*ports.store, &lease.job, limits.job_result_bytes, &mut history)?;
+        let recorded_results = turn.prompt().job_results();
+        let unrecorded_results = if recorded_results.is_empty() {
+            results::shown(&*ports.store, lease, limits.job_result_bytes, &history)?
+        } else {
+            BTreeMap::new()
+        };
+        let results = if recorded_results.is_empty() { &unrecorded_results } else { recorded_results };
+        results::put_into_history(results, &mut history);
+        let spec_in_prompt = results::spec_in_prompt(&*ports.store, lease, results)?;
         let cancel = lease.cancel.with_deadline(deadline_ms);
         let spec = &lease.spec;
         let has_images = Message::have_images(&spec.input)
@@ -125,11 +120,11 @@ impl<'a> Driver<'a> {
         let models: Vec<String> = std::iter::once(spec.model.clone()).chain(fallbacks).collect();
         let model = turn.model().unwrap_or(&spec.model).to_owned();
         let tools = ports.tools.resolve(&spec.tools, &spec.model);
-        let unrecorded_instructions = match turn.instructions() {
+        let unrecorded_instructions = match turn.prompt().instructions() {
             Some(_) => Vec::new(),
             None => tool_instructions(&*ports.tools, lease, &tools),
         };
-        let instructions = turn.instructions().unwrap_or(&unrecorded_instructions);
+        let instructions = turn.prompt().instructions().unwrap_or(&unrecorded_instructions);
         let preamble = job_preamble(&limits.preamble, lease, &tools, instructions);
         let functions = spec.functions.iter().map(ClientFunction::definition).collect();
         Ok(Self {
@@ -138,7 +133,7 @@ impl<'a> Driver<'a> {
             lease,
             draining,
             cancel,
-            base: PromptBase::new(&*prompt_spec(ports, limits, lease)?, history, preamble),
+            base: PromptBase::new(&spec_in_prompt, history, preamble),
             estimator: TokenEstimator::of_model(&model),
             request: ModelRequest {
                 model,
@@ -152,6 +147,7 @@ impl<'a> Driver<'a> {
             },
             functions,
             unrecorded_instructions,
+            unrecorded_results,
             recording: None,
             tool_tokens: None,
             tools,

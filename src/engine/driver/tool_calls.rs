@@ -66,7 +66,7 @@ impl Driver<'_> {
             project_id: spec.project_id,
             allowed: self.tools.clone(),
             strictness: spec.strictness,
-            seen_files: SeenFiles::of(self.turn.seen_files().clone()),
+            seen_files: SeenFiles::of(self.turn.prompt().seen_files().clone()),
             terms: self.model_parameters(),
             origin: spec.origin,
             is_trial: false,

@@ -4,6 +4,7 @@
 mod calls;
 mod failures;
 mod next_step;
+mod recorded_prompt;
 mod refused_answer;
 mod repeated_failures;
 mod stand_in;
@@ -13,6 +14,7 @@ mod streamed_calls;
 pub(super) use calls::CANCELLED;
 pub use calls::INTERRUPTED;
 pub use next_step::{NextStep, TurnLimits, TurnRules};
+pub use recorded_prompt::RecordedPrompt;
 pub use refused_answer::RefusedAnswer;
 pub use state::{ShortenedContext, TurnState};
 pub use streamed_calls::CallPiece;

@@ -2,6 +2,7 @@
 
 use super::calls::{CallApproval, CallBatch, finished_mark, result_message};
 use super::failures::{ModelFailure, ModelFailures};
+use super::recorded_prompt::RecordedPrompt;
 use super::refused_answer::{AnswerRepairs, RefusedAnswer};
 use super::repeated_failures::RepeatedFailures;
 use crate::domain::event::{EngineMark, Event, FinishReason, Record, StatusPhase, StepKind};
@@ -9,7 +10,7 @@ use crate::domain::message::{Message, ProviderReplay};
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
 use crate::ports::Completion;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// The kind of the newest answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -76,10 +77,7 @@ pub struct TurnState {
     used_refs: Vec<String>,
     /// Tools whose calls a user has approved for the rest of the job.
     pub(super) always_approved: BTreeSet<String>,
-    /// Versions of files that the model has seen, by path.
-    seen_files: BTreeMap<String, String>,
-    /// What tools say in the prompt, once it is recorded.
-    instructions: Option<Vec<String>>,
+    prompt: RecordedPrompt,
     pub(super) usage: Usage,
     answer: String,
     /// The text that ended the newest answer, if the provider has said so.
@@ -117,14 +115,9 @@ impl TurnState {
         self.failures.overflows()
     }
 
-    /// Versions of files that the model has seen, by path.
-    pub fn seen_files(&self) -> &BTreeMap<String, String> {
-        &self.seen_files
-    }
-
-    /// What tools said in the prompt when the job began to run, if they said anything.
-    pub fn instructions(&self) -> Option<&[String]> {
-        self.instructions.as_deref()
+    /// What the log has of the prompt besides messages.
+    pub fn prompt(&self) -> &RecordedPrompt {
+        &self.prompt
     }
 
     /// Whether whole results can be read with `read_result`.
@@ -287,6 +280,7 @@ impl TurnState {
         match phase {
             StatusPhase::Queued if std::mem::take(&mut self.is_ended) => {
                 self.shortened = None;
+                self.prompt.begin_again();
                 self.failures.end_run_failed();
             }
             StatusPhase::Running if self.failures.begin_run() => self.empties = 0,
@@ -315,10 +309,8 @@ impl TurnState {
             EngineMark::Deferred => self.failures.defer(),
             EngineMark::AnswerRefused { fault } => self.note_refused(fault),
             EngineMark::ToolWhole { .. } => self.has_results = true,
-            EngineMark::Instructions { texts } => self.instructions = Some(texts.clone()),
-            EngineMark::FileSeen { path, version } => {
-                self.seen_files.insert(path.clone(), version.clone());
-            }
+            EngineMark::Instructions { texts, results } => self.prompt.record(texts, results),
+            EngineMark::FileSeen { path, version } => self.prompt.see_file(path, version),
             // Only decisions count: a request that was interrupted is made again.
             EngineMark::ApprovalAsked { .. } => {}
             EngineMark::Approved { id_refs, always } => {

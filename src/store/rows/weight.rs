@@ -20,6 +20,9 @@ pub(crate) fn record_bytes(record: &Record) -> usize {
             content.len()
         }
         Record::Mark(EngineMark::ModelFinished { echo: Some(echo), .. }) => echo.parts.to_string().len(),
+        Record::Mark(EngineMark::Instructions { texts, results }) => {
+            texts.iter().chain(results.values()).map(String::len).fold(0, usize::saturating_add)
+        }
         _ => 0,
     };
     text.saturating_add(BASE_WEIGHT / 2)
