@@ -333,6 +333,51 @@ fn live_tools_without_the_mcp_servers_of_the_run_are_refused() {
 }
 
 #[test]
+fn live_tools_work_in_a_directory_of_the_job() {
+    let upstream = Upstream::start(|request, _| match tool_results(request).len() {
+        0 => Answer::calls(&[("file_write", json!({"path": "a.txt", "content": "text"}))]),
+        1 => Answer::calls(&[("file_read", json!({"path": "a.txt"}))]),
+        _ => Answer::text("done"),
+    });
+    let config = format!("default_model: m\nmodels:\n  - {{id: m, api_url: \"{}/v1\"}}\n", upstream.url);
+    let server = Server::start_with(&config);
+    let job = server.submit(&json!({"input": "go"}));
+    server.wait(&job);
+    let (path, config) =
+        (file(&server, "run.jsonl", &export(&server, &job)), file(&server, "c.yml", &config));
+    let arguments = ["replay", text(&path), "--config", text(&config), "--model", "m", "--tools", "live"];
+    let ran: Ran = command(&arguments).output().expect("it runs").into();
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let last = upstream.requests().last().expect("a request").to_string();
+    assert_eq!(last.matches("\\\"success\\\":true").count(), 2, "{last}");
+}
+
+#[test]
+fn a_prompt_with_the_answer_of_another_job_can_be_replayed() {
+    let upstream = Upstream::start(|request, number| match number {
+        0 => Answer::text("the first answer"),
+        _ => Answer::text(&format!("{} messages", request["messages"].as_array().map_or(0, Vec::len))),
+    });
+    let config = format!(
+        "default_model: m\nmodels:\n  - {{id: m, api_url: \"{0}/v1\"}}\n  - {{id: other, api_url: \"{0}/v1\"}}\n",
+        upstream.url
+    );
+    let server = Server::start_with(&config);
+    let first = server.submit(&json!({"input": "go"}));
+    server.wait(&first);
+    let job = server.submit(&json!({"input": format!("use {{{{result:{first}}}}}"), "after": [first]}));
+    server.wait(&job);
+    let run = export(&server, &job);
+    let unchanged = replay(&server, "run.jsonl", &run, &[]);
+    assert!(unchanged.code == 0 && unchanged.out.contains("identical"), "{}{}", unchanged.out, unchanged.err);
+    let config = file(&server, "c.yml", &config);
+    let other = replay(&server, "run.jsonl", &run, &["--model", "other", "--config", text(&config)]);
+    assert_eq!(other.code, 0, "{}", other.err);
+    let last = upstream.requests().last().expect("a request").to_string();
+    assert!(last.contains("use the first answer"), "{last}");
+}
+
+#[test]
 fn a_replay_says_what_cannot_be_replayed() {
     let server = Server::start();
     let job = server.submit(&json!({"input": "hello"}));

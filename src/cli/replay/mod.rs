@@ -187,6 +187,8 @@ fn vary(
     note_mcp_tools(&parts, is_live, terminal)?;
     let asked = if args.asks_model() { Some(router(&config, &model)?) } else { None };
     let store = open_store(&config, clock).map_err(failed)?;
+    // Tools make a directory for jobs that there are.
+    store.submit(vec![parts.new_job()]).wait().map_err(failed)?;
     let replayed = local_tools(&config, &store, clock).map_err(failed).and_then(|toolbox| {
         let tools = varied_tools(args.tools, toolbox);
         parts.vary(asked, tools, (step, Arc::clone(clock))).map_err(failed)

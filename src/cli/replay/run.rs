@@ -15,7 +15,9 @@ use crate::domain::message::Message;
 use crate::domain::run_file::RunFile;
 use crate::engine::driver::{DriveOutcome, Driver};
 use crate::engine::{EngineLimits, EnginePorts};
-use crate::ports::{CancelToken, Clock, LeaseError, Model, ModelInfo, NoopMeter, StoreError, Toolbox};
+use crate::ports::{
+    CancelToken, Clock, LeaseError, Model, ModelInfo, NewJob, NoopMeter, StoreError, Toolbox,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,6 +68,13 @@ impl ReplayParts {
         let history = History { wants_title: recording.suggests_title(), ..file.history };
         let limits = EngineLimits { title_model: recording.title_model(), ..limits };
         Ok(Self { recording, spec: run.spec, history, job, limits, kept })
+    }
+
+    /// The job, for a store that has none.
+    pub(super) fn new_job(&self) -> NewJob {
+        let Job { id, user, created_at_ms, .. } = self.job;
+        let spec = JobSpec::new(self.spec.model.clone(), self.spec.input.clone(), 1, 1);
+        NewJob { id, user, created_at_ms, spec, in_existing: false }
     }
 
     /// The facts of the models: those of the configuration, and what the recording shows.
