@@ -165,6 +165,18 @@ fn change_head(place: &StorePlace, n: u128, ended_ms: Option<u64>) {
     writing.commit().unwrap();
 }
 
+/// The store, closed, with the key.
+fn closed(fixture: &Fixture) -> StoreLocation {
+    fixture.store.close();
+    match &fixture.place {
+        StorePlace::File(_) => StoreLocation::File(fixture.path()),
+        StorePlace::Database(schema) => {
+            schema.sql(&format!("INSERT INTO settings VALUES ('log_key', '{}')", key().to_text()));
+            StoreLocation::Database(Secret::from(schema.url()))
+        }
+    }
+}
+
 #[test]
 fn a_checkpoint_proves_the_heads_of_all_jobs_that_ended_before_it() {
     let fixture = Fixture::new();
@@ -193,14 +205,7 @@ fn a_checkpoint_proves_the_heads_of_all_jobs_that_ended_before_it() {
     let lease = fixture.claim();
     fixture.store.finish(lease.fence(), vec![], done(id(5), "answer")).wait().unwrap();
     fixture.store.delete(ANN, id(1)).wait().unwrap();
-    fixture.store.close();
-    let location = match &fixture.place {
-        StorePlace::File(_) => StoreLocation::File(fixture.path()),
-        StorePlace::Database(schema) => {
-            schema.sql(&format!("INSERT INTO settings VALUES ('log_key', '{}')", key().to_text()));
-            StoreLocation::Database(Secret::from(schema.url()))
-        }
-    };
+    let location = closed(&fixture);
     let unsigned = verify_command(&fixture.place, &["--all"]);
     let has_key = matches!(fixture.place, StorePlace::Database(_));
     assert_eq!(unsigned.code, i32::from(!has_key), "{}", unsigned.out);
@@ -276,6 +281,27 @@ fn an_import_is_in_one_checkpoint_whenever_it_ended() {
     make();
     assert_eq!(jobs(2), [[id(4)]]);
     assert_eq!(store.make_checkpoint().wait().unwrap(), None, "each is in one");
+}
+
+#[test]
+fn a_run_that_comes_under_the_id_of_a_deleted_job_is_no_change_of_it() {
+    let origin = Fixture::new();
+    run(&*origin.store, 1, failed());
+    let fixture = Fixture::new();
+    let store = &*fixture.store;
+    store.set_log_key(key());
+    run(store, 1, done(id(1), "answer"));
+    fixture.clock.advance(10 * 60_000);
+    store.make_checkpoint().wait().unwrap();
+    store.delete(ANN, id(1)).wait().unwrap();
+    fixture.clock.advance(10 * 60_000);
+    let mut other = exported(&*origin.store, 1);
+    other.0.state.retried_at_ms = Some(1);
+    store.import_run(ANN, imported(other)).wait().unwrap();
+    fixture.clock.advance(10 * 60_000);
+    store.make_checkpoint().wait().unwrap();
+    let report = verify_checkpoints(&closed(&fixture), Some(key().public_key())).unwrap();
+    assert_eq!((report.faults, report.removed, report.proven), (Vec::new(), 1, 1));
 }
 
 #[test]

@@ -113,11 +113,15 @@ impl CheckpointWalk {
         for (job, head) in stored.heads.iter() {
             match rows.get(&job) {
                 None => report.removed = report.removed.saturating_add(1),
-                // A job that has run again since has another head, which a later checkpoint names.
-                Some(row) if row.retried_at_ms.is_some() && has_ended_after(row, &checkpoint) => {}
                 Some(row) if row.job.log_head == Some(head) => {
                     report.proven = report.proven.saturating_add(1);
                 }
+                // The job was removed, and a run of the same id has come from elsewhere.
+                Some(row) if row.job.imported_at_ms.is_some_and(|at_ms| at_ms > checkpoint.made_at_ms) => {
+                    report.removed = report.removed.saturating_add(1);
+                }
+                // A job that has run again since has another head, which a later checkpoint names.
+                Some(row) if has_run_again(row, &checkpoint) => {}
                 Some(_) => {
                     report
                         .faults
@@ -129,9 +133,11 @@ impl CheckpointWalk {
     }
 }
 
-/// Whether the job has not ended, or after the checkpoint.
-fn has_ended_after(row: &JobRow, checkpoint: &LogCheckpoint) -> bool {
-    row.job.finished_at_ms.is_none_or(|ended| ended > checkpoint.through_ms)
+/// Whether the job was retried here, and has not ended since, or after the checkpoint.
+fn has_run_again(row: &JobRow, checkpoint: &LogCheckpoint) -> bool {
+    row.retried_at_ms.is_some()
+        && row.job.imported_at_ms.is_none()
+        && row.job.finished_at_ms.is_none_or(|ended| ended > checkpoint.through_ms)
 }
 
 #[cfg(test)]
