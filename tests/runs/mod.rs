@@ -211,6 +211,14 @@ fn images_move_with_their_run() {
     let without = changed(&run, file, |_| String::new()).replace("\"files\":1", "\"files\":0");
     let refused = import(&third, &without);
     assert!(refused.status == 400 && refused.body.contains("is missing"), "{}", refused.body);
+    // A second length would count against nobody's quota.
+    let image = run.lines().next().expect("a header").split_once("\"images\":[").expect("images").1;
+    let image = &image[..=image.find('}').expect("its end")];
+    let bytes = format!("\"bytes\":{}", GIF.len());
+    let longer = image.replace(&bytes, "\"bytes\":9007199254740992");
+    assert_ne!(longer, image, "{run}");
+    let twice = run.replacen(image, &format!("{image},{longer}"), 1);
+    assert!(import(&third, &twice).body.contains("of this digest and length"));
     let other =
         changed(&run, file, |line| line.replace(&STANDARD.encode(GIF), &STANDARD.encode(b"GIF89a!")) + "\n");
     assert!(import(&third, &other).body.contains(&format!("line {}: ", file + 1)));

@@ -3,7 +3,7 @@
 
 use super::{
     EndLine, FileLine, HeaderLine, HeaderProof, RUN_KIND, RUN_VERSION, RunFault, WRONG_END, abridged,
-    cut_off, is_end_of, missing_file, named_files, split_record,
+    cut_off, is_end_of, missing_file, split_record,
 };
 use crate::domain::event::{Event, Record};
 use crate::domain::image::ImageType;
@@ -162,12 +162,9 @@ impl RunFileReader {
 
     fn add_file(&mut self, text: &str) -> Result<(), String> {
         let file: FileLine = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        let named = self.header.as_ref().is_some_and(|run| {
-            named_files(&run.spec)
-                .iter()
-                .any(|image| (image.content, image.bytes) == (file.sha256, file.bytes))
-        });
-        if !named {
+        let images = self.header.iter().flat_map(|run| run.spec.input.iter().flat_map(Message::images));
+        let mut lengths = images.filter(|image| image.content == file.sha256).map(|image| image.bytes);
+        if lengths.next() != Some(file.bytes) || lengths.any(|bytes| bytes != file.bytes) {
             return Err("the request names no file of this digest and length".to_owned());
         }
         let digest = file.sha256;
