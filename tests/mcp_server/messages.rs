@@ -105,6 +105,27 @@ fn a_client_of_a_version_with_batches_sends_many_messages_at_once() {
 }
 
 #[test]
+fn p8_each_message_of_a_batch_counts_as_a_request() {
+    let server = Server::start_with("auth_mode: multi\nlimits: {user_requests_per_minute: 8}\n");
+    let body = json!({"username": "ann", "password": "ann-ann-ann"});
+    let token = server.post("/api/auth/register", &body).json()["data"]["token"].to_string();
+    let token = format!("Bearer {}", token.trim_matches('"'));
+    let send = |headers: &[(&str, &str)], body: &Value| {
+        let own = [("authorization", token.as_str()), ("content-type", "application/json")];
+        server.request(("POST", "/mcp"), &[&own, headers].concat(), &body.to_string())
+    };
+    let session = send(&[], &initialize("2025-03-26"));
+    let session = session.header("mcp-session-id").expect("a session").to_owned();
+    let pings: Vec<Value> = (1..=12).map(|id| request(id, "ping", &json!({}))).collect();
+    let replies = send(&[("mcp-session-id", &session)], &json!(pings)).json();
+    let is_done = |reply: &&Value| reply.get("result").is_some();
+    let done = replies.as_array().expect("replies").iter().filter(is_done).count();
+    assert!((1..=7).contains(&done), "{replies}");
+    let last = &replies[11]["error"];
+    assert!(last["message"].to_string().contains("user_requests_per_minute"), "{replies}");
+}
+
+#[test]
 fn an_unknown_or_ended_session_is_a_404() {
     let server = Server::start();
     let mut client = McpClient::open(&server);

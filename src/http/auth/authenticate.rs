@@ -3,6 +3,7 @@
 use super::api_key::{self, SecretKind};
 use super::caller::{Caller, CallerProof};
 use super::cookie;
+use super::rate_limit::RateLimitStatus;
 use super::session::TokenPurpose;
 use super::ticket::TicketStream;
 use crate::domain::account::{Account, AuthMode, Role, TokenScopes};
@@ -62,6 +63,16 @@ pub(crate) fn confirm(context: &ServerContext, caller: Caller) -> Result<(), Api
     };
     let role = role.ok_or(LOGIN)?;
     if caller.role == Role::Admin && role != Role::Admin { Err(LOGIN) } else { Ok(()) }
+}
+
+/// Counts a message that came with others in one request, or over one connection. Fails when the limit of its
+/// user is passed.
+pub(crate) fn count_message(context: &ServerContext, user: UserId) -> Result<(), ApiError> {
+    if context.app.auth.mode != AuthMode::Multi {
+        return Ok(());
+    }
+    let status = context.auth.rates.user(user, context.app.clock.monotonic_ms())?;
+    status.as_ref().map_or(Ok(()), RateLimitStatus::check)
 }
 
 /// The credential of `Authorization: Bearer`, or else of `x-api-key`. Other schemes are left to proxies.

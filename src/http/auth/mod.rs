@@ -20,7 +20,7 @@ pub(crate) mod ticket;
 mod window_counter;
 
 pub(crate) use access::RouteAccess;
-pub(crate) use authenticate::{authenticate, confirm};
+pub(crate) use authenticate::{authenticate, confirm, count_message};
 pub(crate) use caller::{Caller, CallerProof};
 pub(crate) use rate_limit::RateLimitStatus;
 pub(crate) use session::{TICKET_S, TokenPurpose};

@@ -4,6 +4,7 @@
 use super::exchange::{hear, id_in_use, perform};
 use super::initialize;
 use super::message::{self, ClientMessage, RpcError};
+use crate::http::auth;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
@@ -26,7 +27,10 @@ pub(super) async fn answer(
     session: Option<&str>,
     messages: Vec<Result<ClientMessage, RpcError>>,
 ) -> HandlerResult {
-    let replying = messages.into_iter().map(|message| reply(context, request, session, message));
+    let replying = messages
+        .into_iter()
+        .enumerate()
+        .map(|(nth, message)| reply(context, request, session, (nth, message)));
     let replies: Result<Vec<_>, ApiError> = join_all(replying).await.into_iter().collect();
     let replies: Vec<Value> = replies?.into_iter().flatten().collect();
     Ok(if replies.is_empty() {
@@ -36,12 +40,12 @@ pub(super) async fn answer(
     })
 }
 
-/// The reply to one message, if it gets one.
+/// The reply to one message, if it gets one. Each request counts; the first message did already.
 async fn reply(
     context: &Arc<ServerContext>,
     request: &RequestContext,
     session: Option<&str>,
-    message: Result<ClientMessage, RpcError>,
+    (nth, message): (usize, Result<ClientMessage, RpcError>),
 ) -> Result<Option<Value>, ApiError> {
     let (id, call) = match message {
         Ok(ClientMessage::Request { id, call }) => (id, call),
@@ -56,6 +60,11 @@ async fn reply(
     if call.method == initialize::METHOD {
         let refusal = RpcError::request("'initialize' begins a session: send it by itself");
         return Ok(Some(message::reply(&id, Err(refusal))));
+    }
+    if nth > 0
+        && let Err(error) = auth::count_message(context, request.user)
+    {
+        return Ok(Some(message::reply(&id, Err(RpcError::Api(error)))));
     }
     match context.mcp_sessions.begin(session, request.user, &id.to_string())? {
         Some(running) => Ok(perform(context, request, (id, call), running, None).await),

@@ -1,8 +1,7 @@
 //! The responses of a connection, one after the other.
 
 use super::{error_event, message};
-use crate::domain::account::AuthMode;
-use crate::http::auth::{self, Caller, RateLimitStatus};
+use crate::http::auth::{self, Caller};
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::body::BufferedBody;
@@ -205,12 +204,7 @@ impl ResponseSession {
     fn admit(&self) -> Result<(), ApiError> {
         let context = &self.context;
         auth::confirm(context, self.caller)?;
-        if context.app.auth.mode == AuthMode::Multi {
-            let now_ms = context.app.clock.monotonic_ms();
-            let rate = context.auth.rates.user(self.caller.user, now_ms)?;
-            rate.as_ref().map_or(Ok(()), RateLimitStatus::check)?;
-        }
-        Ok(())
+        auth::count_message(context, self.caller.user)
     }
 
     /// The connection keeps its last response; a failed one leaves nothing to continue.
