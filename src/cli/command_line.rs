@@ -58,6 +58,9 @@ pub(super) struct GlobalOptions {
     /// Server to use: its URL or its socket [default: the address in the configuration]
     #[arg(long, global = true, display_order = 900, value_name = "URL", help = SERVER_HELP, env = "NANOCLAW_SERVER", hide_env_values = true)]
     pub(super) server: Option<String>,
+    /// Whether the command line names it, not the environment.
+    #[arg(skip)]
+    pub(super) is_server_named: bool,
     /// API key for the server
     #[arg(
         long,
@@ -229,6 +232,11 @@ impl GlobalOptions {
         }
         if args.suits_server() && (self.token.is_some() || self.server.is_some()) {
             return self.client().map(LogSource::Server);
+        }
+        if let Some(server) = self.server.as_ref().filter(|_| self.is_server_named) {
+            let message = format!("--all reads a store, not the server {server}");
+            let hint = "leave --server out, and name the store with --data-dir or --config";
+            return Err(CliError::usage(message).hint(hint));
         }
         let store = self.store()?;
         if let StoreLocation::File(_) = &store

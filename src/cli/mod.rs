@@ -33,6 +33,7 @@ use crate::app::system::SystemClock;
 use crate::ports::Clock;
 use admin::{token, user};
 use clap::FromArgMatches;
+use clap::parser::ValueSource;
 use command_line::{Cli, Command, GlobalOptions};
 use error::CliError;
 use jobs::{approval, ask, chat, list};
@@ -48,7 +49,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let wants_json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");
     let parsed = help::command().try_get_matches_from(&arguments);
-    match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
+    let read = |matches: clap::ArgMatches| {
+        let mut cli = Cli::from_arg_matches(&matches)?;
+        cli.common.is_server_named = matches.value_source("server") == Some(ValueSource::CommandLine);
+        Ok(cli)
+    };
+    match parsed.and_then(read) {
         Ok(cli) => {
             let terminal = Terminal::new(cli.common.colour());
             // An evaluation writes its JSON into the file that the option names.

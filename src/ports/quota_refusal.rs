@@ -14,7 +14,7 @@ pub enum QuotaRefusal {
         retry_after_s: u64,
     },
     /// The cost of the day is used up.
-    #[error("this account's cost of today, {limit} millionths, is used up (quota.cost_micros_per_day)")]
+    #[error("this account has used up its cost of a day, {limit} millionths (quota.cost_micros_per_day)")]
     Cost {
         /// Millionths a day.
         limit: u64,

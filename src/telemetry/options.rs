@@ -3,7 +3,7 @@
 use crate::domain::limits::NumberRange;
 use crate::domain::secret::Secret;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use ureq::http::Uri;
 
 /// The path of traces below the endpoint, as the specification of OTLP has it.
@@ -59,12 +59,16 @@ impl OtlpOptions {
         {
             faults.push(("endpoint", shown.to_owned(), allowed));
         }
+        let mut names = BTreeSet::new();
         for (name, value) in &self.headers {
+            if !names.insert(name.to_ascii_lowercase()) {
+                faults.push(("headers", name.clone(), "is there twice"));
+            }
             if let Some(allowed) = header_fault(name, value) {
                 faults.push(("headers", name.clone(), allowed));
             }
         }
-        if self.service_name.trim().is_empty() || self.service_name.len() > 255 {
+        if self.service_name.trim().is_empty() || self.service_name.chars().count() > 255 {
             faults.push(("service_name", self.service_name.clone(), "must be 1 to 255 characters"));
         }
         faults
@@ -87,13 +91,17 @@ fn check_endpoint(text: &str) -> Result<(), (&str, &'static str)> {
         ));
     }
     let is_url = text.parse::<Uri>().is_ok_and(|uri| {
-        let has_host = uri.authority().is_some_and(|authority| !authority.host().is_empty());
+        let has_host = uri.authority().is_some_and(|authority| {
+            let (host, whole) = (authority.host(), authority.as_str());
+            // A port that is no number is none to the parser.
+            !host.is_empty() && (authority.port_u16().is_some_and(|port| port > 0) || whole == host)
+        });
         has_host && matches!(uri.scheme_str(), Some("http" | "https"))
     });
     if is_url {
         Ok(())
     } else {
-        Err((shown, "must be http:// or https:// and a host, with or without a port"))
+        Err((shown, "must be http:// or https:// and a host, with or without a port from 1 to 65535"))
     }
 }
 
@@ -124,6 +132,8 @@ mod tests {
         for (endpoint, url) in [
             ("http://127.0.0.1:4318", "http://127.0.0.1:4318/v1/traces"),
             ("https://otel.test/", "https://otel.test/v1/traces"),
+            ("http://[::1]:4318", "http://[::1]:4318/v1/traces"),
+            ("http://[::1]", "http://[::1]/v1/traces"),
             ("https://otel.test/api/otlp", "https://otel.test/api/otlp/v1/traces"),
         ] {
             let options = OtlpOptions { endpoint: Some(endpoint.to_owned()), ..OtlpOptions::default() };
@@ -144,6 +154,9 @@ mod tests {
                 "{endpoint: 'http://otel.test/v1/traces'}",
                 "endpoint: http://otel.test/v1/traces: must be the base",
             ),
+            ("{endpoint: 'http://otel.test:99999'}", "endpoint: http://otel.test:99999: must be http"),
+            ("{endpoint: 'http://[::1]:0'}", "endpoint: http://[::1]:0: must be http"),
+            ("{headers: {a: s3cret, A: s3cret}}", "headers: a: is there twice"),
             ("{headers: {'a b': s3cret}}", "headers: a b: is no name"),
             ("{headers: {Content-Type: s3cret}}", "headers: Content-Type: is a header that"),
             ("{headers: {a: \"s3cret\\n\"}}", "headers: a: has a value"),

@@ -175,6 +175,13 @@ fn verify_refuses_what_it_cannot_verify() {
     {
         assert_eq!(verify_command(&fixture.place, words).code, 2, "{words:?}");
     }
+    let server = ["--all", "--server", "http://127.0.0.1:1"];
+    let refused = verify_command(&fixture.place, &server);
+    assert!(
+        refused.code == 2 && refused.err.contains("not the server http://127.0.0.1:1"),
+        "{}",
+        refused.err
+    );
     let empty = tempfile::tempdir().unwrap();
     let missing: Ran =
         command(&["verify", "--all", "--data-dir", empty.path().to_str().unwrap()]).output().unwrap().into();

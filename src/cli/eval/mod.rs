@@ -220,6 +220,8 @@ impl EvalRun<'_> {
     /// Submits the trials as one batch and returns its results, in order.
     fn results(&self, trials: &[Trial<'_>], batch: &Mutex<Option<String>>) -> Result<Vec<Value>, CliError> {
         self.client.check_reachable()?;
+        // A key that may not read the results submits nothing.
+        self.retry().run(&mut || self.client.get_waiting("/v1/batches?limit=1", Duration::ZERO))?;
         let id = self.submit(trials)?;
         *batch.lock().unwrap_or_else(PoisonError::into_inner) = Some(id.clone());
         self.terminal.info(&format!("{id}: {} jobs accepted", trials.len()));
