@@ -4,13 +4,18 @@ use super::{agent, export, file, run, text};
 use crate::support::upstream::{Act, Answer, Upstream, content, finish, reasoning, tool_results};
 use crate::support::{Ran, Server, against, command, wait_until};
 use serde_json::{Value, json};
-use std::time::Duration;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Replays without a server. The configuration is the default one.
 fn replay(server: &Server, name: &str, run: &str, arguments: &[&str]) -> Ran {
     let path = file(server, name, run);
     command(&[&["replay", text(&path)], arguments].concat()).output().expect("the binary runs").into()
+}
+
+/// A configuration with the models `m` and `other` of this provider.
+fn two_models(upstream: &Upstream) -> String {
+    let models = ["m", "other"].map(|id| format!("  - {{id: {id}, api_url: \"{}/v1\"}}\n", upstream.url));
+    format!("default_model: m\nmodels:\n{}", models.concat())
 }
 
 fn assert_identical(server: &Server, job: &str) {
@@ -154,10 +159,7 @@ fn another_model_is_asked_anew_over_the_recorded_results() {
             _ => Answer::text("42"),
         }
     });
-    let config = format!(
-        "default_model: m\nmodels:\n  - {{id: m, api_url: \"{0}/v1\"}}\n  - {{id: other, api_url: \"{0}/v1\"}}\n",
-        upstream.url
-    );
+    let config = two_models(&upstream);
     let server = Server::start_with(&config);
     let job = server.submit(&json!({"input": "go"}));
     server.wait(&job);
@@ -205,10 +207,7 @@ fn tokens_of_sub_agents_are_not_compared_with_reused_results() {
             _ => Answer::text("done"),
         }
     });
-    let config = format!(
-        "default_model: m\nmodels:\n  - {{id: m, api_url: \"{0}/v1\"}}\n  - {{id: other, api_url: \"{0}/v1\"}}\n",
-        upstream.url
-    );
+    let config = two_models(&upstream);
     let server = Server::start_with(&config);
     let job = server.submit(&json!({"input": "go"}));
     assert_eq!(server.wait(&job)["usage"]["total_tokens"], 45, "two calls of the job, one of the agent");
@@ -339,7 +338,7 @@ fn live_tools_work_in_a_directory_of_the_job() {
         1 => Answer::calls(&[("file_read", json!({"path": "a.txt"}))]),
         _ => Answer::text("done"),
     });
-    let config = format!("default_model: m\nmodels:\n  - {{id: m, api_url: \"{}/v1\"}}\n", upstream.url);
+    let config = two_models(&upstream);
     let server = Server::start_with(&config);
     let job = server.submit(&json!({"input": "go"}));
     server.wait(&job);
@@ -358,10 +357,7 @@ fn a_prompt_with_the_answer_of_another_job_can_be_replayed() {
         0 => Answer::text("the first answer"),
         _ => Answer::text(&format!("{} messages", request["messages"].as_array().map_or(0, Vec::len))),
     });
-    let config = format!(
-        "default_model: m\nmodels:\n  - {{id: m, api_url: \"{0}/v1\"}}\n  - {{id: other, api_url: \"{0}/v1\"}}\n",
-        upstream.url
-    );
+    let config = two_models(&upstream);
     let server = Server::start_with(&config);
     let first = server.submit(&json!({"input": "go"}));
     server.wait(&first);
@@ -375,6 +371,27 @@ fn a_prompt_with_the_answer_of_another_job_can_be_replayed() {
     assert_eq!(other.code, 0, "{}", other.err);
     let last = upstream.requests().last().expect("a request").to_string();
     assert!(last.contains("use the first answer"), "{last}");
+}
+
+#[test]
+fn a_turn_behind_answers_of_other_jobs_replays_without_its_conversation() {
+    let (server, other) = (Server::start(), Server::start());
+    let first = server.submit(&json!({"input": "one"}));
+    let input = format!("more of {{{{result:{first}}}}}");
+    let turns = [
+        json!({"input": input, "after": [first], "conversation_id": "chat"}),
+        json!({"input": "three", "conversation_id": "chat"}),
+    ];
+    let [_, last] = turns.map(|turn| {
+        let job = server.submit(&turn);
+        assert_eq!(server.wait(&job)["status"], "succeeded");
+        job
+    });
+    assert!(export(&server, &last).contains(&format!("\"results\":{{\"{first}\"")));
+    assert_identical(&server, &last);
+    // An imported run has no history.
+    assert_eq!(super::import(&other, &export(&server, &last)).status, 201);
+    assert_identical(&other, &last);
 }
 
 #[test]
