@@ -274,6 +274,17 @@ fn max_cost_ends_a_job_and_needs_a_price() {
             "{error}"
         );
     }
+    // The operator may take the price away before the job starts.
+    let body = json!({"input": "x", "max_cost_micros": 30, "run_at": now_s() + 3.0});
+    let job = server.submit(&body);
+    let server = server.crash_and_restart(&config.replace(", price: {prompt: 1, completion: 2}", ""));
+    let ended = server.wait(&job);
+    assert_eq!(
+        (code(&ended), &ended["usage"]["total_tokens"]),
+        (("failed", "max_cost"), &json!(0)),
+        "{ended}"
+    );
+    assert!(ended["error"]["message"].to_string().contains("no price any more"), "{ended}");
 }
 
 #[test]

@@ -29,7 +29,7 @@ impl RequestOutcome {
                 let ExportResponse { partial_success } =
                     serde_json::from_str(&response.body).unwrap_or_default();
                 let PartialSuccess { rejected_spans, error_message } = partial_success.unwrap_or_default();
-                Self::Taken { rejected: number(&rejected_spans), message: error_message }
+                Self::Taken { rejected: number(&rejected_spans), message: error_message.unwrap_or_default() }
             }
             429 | 502 | 503 | 504 => {
                 let after_ms = response.retry_after_s.unwrap_or(0).saturating_mul(1_000);
@@ -59,7 +59,7 @@ struct ExportResponse {
 #[serde(default, rename_all = "camelCase")]
 struct PartialSuccess {
     rejected_spans: Value,
-    error_message: String,
+    error_message: Option<String>,
 }
 
 /// A 64-bit number: a string, or a number of a collector that is less strict.
@@ -100,6 +100,7 @@ mod tests {
             ("{\"partialSuccess\":{}}", taken(0, "")),
             ("{\"partialSuccess\":{\"rejectedSpans\":\"3\",\"errorMessage\":\"no\"}}", taken(3, "no")),
             ("{\"partialSuccess\":{\"rejectedSpans\":4}}", taken(4, "")),
+            ("{\"partialSuccess\":{\"rejectedSpans\":\"2\",\"errorMessage\":null}}", taken(2, "")),
             ("<html>", taken(0, "")),
         ] {
             assert_eq!(outcome(200, None, body), wanted, "{body}");

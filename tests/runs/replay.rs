@@ -395,6 +395,20 @@ fn a_turn_behind_answers_of_other_jobs_replays_without_its_conversation() {
 }
 
 #[test]
+fn a_run_whose_model_lost_its_price_replays_identically() {
+    let upstream = Upstream::start(|_, _| Answer::text("done"));
+    let config = two_models(&upstream);
+    let priced = config.replace("/v1\"}", "/v1\", price: {prompt: 1, completion: 1}}");
+    assert_ne!(priced, config);
+    let server = Server::start_with(&priced);
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
+    let job = server.submit(&json!({"input": "x", "max_cost_micros": 30, "run_at": now_s + 3}));
+    let server = server.crash_and_restart(&config);
+    assert_eq!(server.wait(&job)["error"]["code"], "max_cost");
+    assert_identical(&server, &job);
+}
+
+#[test]
 fn a_replay_says_what_cannot_be_replayed() {
     let server = Server::start();
     let job = server.submit(&json!({"input": "hello"}));

@@ -7,6 +7,7 @@ use crate::domain::event::{EngineMark, Event, FailureCode, Record};
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
+use crate::engine::turn::unpriced_text;
 use crate::ports::{
     CancelToken, Chunk, ChunkSink, Completion, Model, ModelError, ModelInfo, ModelRequest, PromptCut,
 };
@@ -165,8 +166,16 @@ impl Model for CheckingModel {
         if is_side_call(request) { self.side_text(sink) } else { self.stream(sink) }
     }
 
+    /// Prices are not in the log, so a recorded end for the want of one counts.
     fn models(&self) -> Vec<ModelInfo> {
-        self.infos.clone()
+        let mut infos = self.infos.clone();
+        if let Some(Event::Error { code: FailureCode::MaxCost, content, .. }) =
+            self.recording().event_at(self.place())
+        {
+            let lacks = |info: &&mut ModelInfo| *content == unpriced_text(&info.id);
+            infos.iter_mut().filter(lacks).for_each(|info| info.price = None);
+        }
+        infos
     }
 
     /// Windows and the sizes of tools are not in the log, so the recorded cut counts.

@@ -13,6 +13,7 @@ use crate::domain::id::UserId;
 use crate::domain::job::{ApprovalMode, History, Job, JobSpec};
 use crate::domain::message::Message;
 use crate::domain::run_file::RunFile;
+use crate::domain::usage::Price;
 use crate::engine::driver::{DriveOutcome, Driver};
 use crate::engine::{EngineLimits, EnginePorts};
 use crate::ports::{
@@ -84,7 +85,9 @@ impl ReplayParts {
             let known = configured.iter().find(|info| info.id == *id).cloned().unwrap_or_default();
             let fallback = if nth == 0 { models.iter().skip(1).cloned().collect() } else { Vec::new() };
             let host = recorded_host(&self.recording, id);
-            ModelInfo { id: id.clone(), host, fallback, sees_images: true, ..known }
+            // What the run has cost is in its log.
+            let price = known.price.or_else(|| Some(Price::default()));
+            ModelInfo { id: id.clone(), host, fallback, sees_images: true, price, ..known }
         };
         models.iter().enumerate().map(info).collect()
     }
@@ -131,6 +134,10 @@ impl ReplayParts {
         // A failure ends the replay, and nobody can decide about calls.
         (self.spec.max_attempts, self.spec.approval) = (1, ApprovalMode::AutoDeny);
         self.spec.handed_approvals = None;
+        // A limit of cost needs the prices of this machine.
+        if model.as_ref().is_some_and(|model| !has_prices(&**model, &self.spec.model)) {
+            self.spec.conditions.max_cost_micros = None;
+        }
         self.history.wants_title = false;
         let model = model.unwrap_or_else(|| {
             Arc::new(SequenceModel::new(Arc::clone(&self.recording), step, self.infos(&[])))
@@ -167,6 +174,13 @@ impl ReplayParts {
         let records = store.log().records.clone();
         Ok(Replayed { records, output: store.output(), difference: None, time_ms })
     }
+}
+
+/// Whether the model and its fallbacks have prices.
+fn has_prices(models: &dyn Model, id: &str) -> bool {
+    let has_price = |id: &str| models.model(id).is_some_and(|info| info.price.is_some());
+    let fallbacks = models.model(id).map(|info| info.fallback).unwrap_or_default();
+    has_price(id) && fallbacks.iter().all(|id| has_price(id))
 }
 
 /// One run of the loop; `None` if there is no further one.

@@ -237,6 +237,7 @@ impl<'a> Driver<'a> {
             max_tool_calls: self.lease.spec.max_tool_calls,
             max_total_tokens: self.lease.spec.max_total_tokens,
             max_cost_micros: self.lease.spec.conditions.max_cost_micros,
+            unpriced: self.models.iter().map(String::as_str).find(|id| self.is_unpriced(id)),
             max_tokens: self.lease.spec.max_tokens,
             model_failures: self.limits.model_failures,
             repeated_failures: self.limits.repeated_failures,
@@ -441,6 +442,10 @@ impl<'a> Driver<'a> {
     fn model_info(&self) -> ModelInfo {
         let id = &self.request.model;
         self.ports.model.model(id).unwrap_or_else(|| ModelInfo { id: id.clone(), ..ModelInfo::default() })
+    }
+
+    fn is_unpriced(&self, model: &str) -> bool {
+        self.ports.model.model(model).is_some_and(|model| model.price.is_none())
     }
 
     fn price_of(&self, model: &str) -> Price {

@@ -13,7 +13,7 @@ mod streamed_calls;
 
 pub(super) use calls::CANCELLED;
 pub use calls::INTERRUPTED;
-pub use next_step::{NextStep, TurnLimits, TurnRules};
+pub use next_step::{NextStep, TurnLimits, TurnRules, unpriced_text};
 pub use recorded_prompt::RecordedPrompt;
 pub use refused_answer::RefusedAnswer;
 pub use state::{ShortenedContext, TurnState};

@@ -12,6 +12,11 @@ const CONTINUATIONS: u32 = 3;
 /// How often the model is called again after an empty answer.
 const EMPTY_RETRIES: u32 = 2;
 
+/// Why a job with a limit of cost ends whose model has lost its price.
+pub fn unpriced_text(model: &str) -> String {
+    format!("the model {model} has no price any more, so max_cost_micros cannot be kept")
+}
+
 /// The limits that the loop enforces.
 #[derive(Debug, Clone, Copy)]
 pub struct TurnLimits<'a> {
@@ -23,6 +28,8 @@ pub struct TurnLimits<'a> {
     pub max_total_tokens: Option<u64>,
     /// Cost of all calls to the model, millionths.
     pub max_cost_micros: Option<u64>,
+    /// A model of the job that has no price: no limit of its cost can be kept.
+    pub unpriced: Option<&'a str>,
     /// Tokens of one answer with its continuations.
     pub max_tokens: Option<u32>,
     /// Failed calls to one model in a row.
@@ -192,8 +199,12 @@ impl TurnState {
             let content = format!("{tokens} tokens are spent; max_total_tokens is {max}");
             return Some((FailureCode::MaxTotalTokens, content));
         }
-        let max = limits.max_cost_micros.filter(|max| cost >= *max)?;
-        Some((FailureCode::MaxCost, format!("{cost} millionths are spent; max_cost_micros is {max}")))
+        let max = limits.max_cost_micros?;
+        if let Some(model) = limits.unpriced {
+            return Some((FailureCode::MaxCost, unpriced_text(model)));
+        }
+        let content = format!("{cost} millionths are spent; max_cost_micros is {max}");
+        (cost >= max).then_some((FailureCode::MaxCost, content))
     }
 
     fn next_call(&self, limits: &TurnLimits<'_>) -> NextStep {

@@ -14,6 +14,7 @@ const LIMITS: TurnLimits<'_> = TurnLimits {
     max_tool_calls: None,
     max_total_tokens: None,
     max_cost_micros: None,
+    unpriced: None,
     max_tokens: None,
     model_failures: 2,
     is_plain: false,
@@ -241,6 +242,12 @@ fn a_job_over_its_cost_limit_fails_and_one_below_it_goes_on() {
     assert!(matches!(
         turn.next(&limits(7), &RULES),
         NextStep::Fail { code: FailureCode::MaxCost, is_retryable: false, .. }
+    ));
+    let unpriced = TurnLimits { unpriced: Some("m"), ..limits(8) };
+    assert!(matches!(turn.next(&unpriced, &RULES), NextStep::Fail { code: FailureCode::MaxCost, .. }));
+    assert!(matches!(
+        turn.next(&TurnLimits { max_cost_micros: None, ..unpriced }, &RULES),
+        NextStep::CallModel { .. }
     ));
 }
 
