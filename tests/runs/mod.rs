@@ -167,7 +167,7 @@ fn the_signature_of_an_exported_run_proves_its_request_and_answer() {
         let ran = run(&first, &["replay", text(&path), "--json"]);
         assert!(ran.out.contains("\"fault\":\"its first line"), "{} {}", ran.out, ran.err);
     }
-    // Whoever removes the signature is found out by the key.
+    // A removed signature is a fault for a reader who has the key.
     let seal = whole.find(",\"signed_by\":").expect("a signature");
     let (head, rest) = (&whole[..seal], whole.split_once('\n').expect("lines").1);
     let path = file(&first, "unsigned.jsonl", &format!("{head}}}\n{rest}"));

@@ -342,10 +342,9 @@ fn live_tools_work_in_a_directory_of_the_job() {
     let server = Server::start_with(&config);
     let job = server.submit(&json!({"input": "go"}));
     server.wait(&job);
-    let (path, config) =
-        (file(&server, "run.jsonl", &export(&server, &job)), file(&server, "c.yml", &config));
-    let arguments = ["replay", text(&path), "--config", text(&config), "--model", "m", "--tools", "live"];
-    let ran: Ran = command(&arguments).output().expect("it runs").into();
+    let (run, config) = (export(&server, &job), file(&server, "c.yml", &config));
+    let live = ["--config", text(&config), "--model", "m", "--tools", "live"];
+    let ran = replay(&server, "run.jsonl", &run, &live);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let last = upstream.requests().last().expect("a request").to_string();
     assert_eq!(last.matches("\\\"success\\\":true").count(), 2, "{last}");

@@ -21,6 +21,7 @@ use nanoclaw_sandbox::{Sandbox, SandboxOptions};
 use report::{CaseResult, CheckResult, EvalReport};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -75,7 +76,8 @@ pub(crate) fn eval(
     args: &EvalArgs,
     terminal: &Terminal,
 ) -> Result<(), CliError> {
-    if let Some(model) = repeated(&args.models) {
+    let mut named = BTreeSet::new();
+    if let Some(model) = args.models.iter().find(|model| !named.insert(*model)) {
         return Err(CliError::usage(format!("'--model {model}' is there twice")).hint("name each model once"));
     }
     let cases = read_cases(&read(&args.file)?, !args.models.is_empty()).map_err(|faults| {
@@ -119,15 +121,6 @@ pub(crate) fn eval(
         failed => Err(CliError::failed(format!("{failed} of {} cases failed", report.results.len()))
             .hint("the lines under a case say why; nanoclaw show JOB has the answer")),
     }
-}
-
-/// The first model that is named a second time.
-fn repeated(models: &[String]) -> Option<&String> {
-    models
-        .iter()
-        .enumerate()
-        .find(|(at, model)| models.iter().take(*at).any(|other| other == *model))
-        .map(|(_, m)| m)
 }
 
 /// Refuses reports that would replace each other or the cases.
