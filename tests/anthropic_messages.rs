@@ -416,8 +416,7 @@ fn models_have_anthropics_shape_for_its_clients() {
 #[test]
 fn a_key_in_x_api_key_names_the_user() {
     let server = Server::start_with("auth_mode: multi\nlimits: {user_requests_per_minute: 0}\n");
-    let registered =
-        server.post("/api/auth/register", &json!({"username": "ann", "password": "ann-ann-ann"})).json();
+    let registered = server.register(&json!({"username": "ann", "password": "ann-ann-ann"})).json();
     let session = format!("Bearer {}", registered["data"]["token"].as_str().expect("a token"));
     let headers = [("authorization", session.as_str()), ("content-type", "application/json")];
     let made = server.request(("POST", "/api/tokens"), &headers, &json!({"name": "sdk"}).to_string()).json();

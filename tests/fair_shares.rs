@@ -24,7 +24,7 @@ impl Shared {
     /// Registers an account; returns its token.
     fn account(&self, name: &str) -> String {
         let body = json!({"username": name, "password": "correct horse"});
-        let reply = self.server.post("/api/auth/register", &body);
+        let reply = self.server.register(&body);
         assert_eq!(reply.status, 200, "{}", reply.body);
         reply.json()["data"]["token"].as_str().expect("a token").to_owned()
     }

@@ -297,7 +297,7 @@ fn p7_file_tools_of_two_users_are_isolated() {
     let fixture = Fixture::start("auth_mode: multi\n");
     let token = |name: &str| {
         let body = json!({"username": name, "password": format!("{name}-{name}-{name}")});
-        let reply = fixture.server.post("/api/auth/register", &body).json();
+        let reply = fixture.server.register(&body).json();
         format!("Bearer {}", reply["data"]["token"].as_str().expect("a token"))
     };
     let (ann, bob) = (token("ann"), token("bob"));

@@ -152,7 +152,7 @@ fn tokens_of_forwarded_requests_count_against_the_quota_of_their_user() {
     let server = Server::start_with(&format!("{}{settings}", models(&upstream.url, "")));
     let register = |name: &str| {
         let body = json!({"username": name, "password": format!("{name}-{name}-{name}")});
-        let reply = server.post("/api/auth/register", &body).json()["data"].clone();
+        let reply = server.register(&body).json()["data"].clone();
         (format!("Bearer {}", reply["token"].as_str().expect("a token")), reply["user"]["id"].to_string())
     };
     let ((root, _), (ann, id), (bob, _)) = (register("root"), register("ann"), register("bob"));

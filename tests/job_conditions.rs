@@ -345,7 +345,7 @@ fn p7_a_job_of_another_user_cannot_be_waited_for() {
     let server = Server::start_with(config);
     let tokens = ["ann", "bob"].map(|name| {
         let body = json!({"username": name, "password": format!("{name}-{name}-{name}")});
-        let reply = server.post("/api/auth/register", &body);
+        let reply = server.register(&body);
         format!(
             "Bearer {}",
             reply.json()["data"]["token"].as_str().unwrap_or_else(|| panic!("{}", reply.body))

@@ -147,7 +147,7 @@ fn p8_memories_and_files_of_projects_share_the_quota_of_an_account() {
     let server = Server::start_with(&format!("auth_mode: multi\n{ON}\n"));
     let register = |name: &str| {
         let body = json!({"username": name, "password": "correct horse"});
-        server.post("/api/auth/register", &body).json()["data"].clone()
+        server.register(&body).json()["data"].clone()
     };
     let (root, bob) = (register("root"), register("bob"));
     let send = |user: &Value, line: &str, body: &Value| {

@@ -232,7 +232,7 @@ fn with(server: &Server, key: &str, (method, path): (&str, &str), body: &Value) 
 
 fn register(server: &Server, name: &str) -> String {
     let body = json!({"username": name, "password": "correct horse"});
-    let reply = server.post("/api/auth/register", &body);
+    let reply = server.register(&body);
     reply.json()["data"]["token"].as_str().unwrap_or_else(|| panic!("{}", reply.body)).to_owned()
 }
 

@@ -151,7 +151,7 @@ fn p7_the_id_of_another_users_call_restores_nothing() {
     let server = Server::start_against(&upstream, "auth_mode: multi\n");
     let token = |name: &str| {
         let body = json!({"username": name, "password": format!("{name}-{name}-{name}")});
-        let reply = server.post("/api/auth/register", &body);
+        let reply = server.register(&body);
         format!("Bearer {}", reply.json()["data"]["token"].as_str().expect("a token"))
     };
     let (ann, bob) = (token("ann"), token("bob"));

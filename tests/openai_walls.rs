@@ -18,7 +18,7 @@ struct WalledUser<'s> {
 impl<'s> WalledUser<'s> {
     fn register(server: &'s Server, name: &str) -> Self {
         let body = json!({"username": name, "password": format!("{name}-{name}-{name}")});
-        let reply = server.post("/api/auth/register", &body).json();
+        let reply = server.register(&body).json();
         let token = reply["data"]["token"].as_str().expect("a token");
         Self { server, credential: format!("Bearer {token}") }
     }

@@ -231,7 +231,7 @@ fn p7_the_bytes_of_another_users_file_look_missing() {
     let server = Server::start_with("auth_mode: multi\n");
     let register = |name: &str| {
         let body = json!({"username": name, "password": "correct horse"});
-        let data = server.post("/api/auth/register", &body).json()["data"].clone();
+        let data = server.register(&body).json()["data"].clone();
         format!("Bearer {}", data["token"].as_str().expect("a token"))
     };
     let (ann, bob) = (register("ann"), register("bob"));

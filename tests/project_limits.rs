@@ -68,7 +68,7 @@ fn p8_programs_in_a_project_end_at_its_limits_and_do_not_start_above_them() {
 fn p8_programs_in_a_project_end_at_the_quota_of_its_owner() {
     let fixture = TurnServer::start("auth_mode: multi\n");
     let body = json!({"username": "ann", "password": "ann-ann-ann"});
-    let reply = fixture.server.post("/api/auth/register", &body).json();
+    let reply = fixture.server.register(&body).json();
     let token = format!("Bearer {}", reply["data"]["token"].as_str().expect("a token"));
     let send = |method: &str, path: &str, body: &Value| {
         let headers = [("authorization", token.as_str()), ("content-type", "application/json")];

@@ -270,7 +270,7 @@ fn connections_do_not_wait_for_each_other() {
 
 fn register(server: &Server, name: &str) -> String {
     let body = json!({"username": name, "password": format!("{name}-{name}-{name}")});
-    server.post("/api/auth/register", &body).json()["data"]["token"].as_str().expect("a token").to_owned()
+    server.register(&body).json()["data"]["token"].as_str().expect("a token").to_owned()
 }
 
 fn mint(server: &Server, session: &str, scopes: &Value) -> String {

@@ -32,7 +32,7 @@ fn as_user(server: &Server, token: &str, line: &str, body: &Value) -> Reply {
 
 /// Registers an account; the first one is an administrator.
 fn register(server: &Server, name: &str) -> String {
-    let reply = server.post("/api/auth/register", &json!({"username": name, "password": PASSWORD}));
+    let reply = server.register(&json!({"username": name, "password": PASSWORD}));
     assert_eq!(reply.status, 200, "{}", reply.body);
     reply.json()["data"]["token"].as_str().expect("a token").to_owned()
 }

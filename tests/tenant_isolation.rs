@@ -22,7 +22,7 @@ type StatusAndBody = (u16, String);
 impl<'s> Client<'s> {
     fn register(server: &'s Server, name: &str) -> Self {
         let body = json!({"username": name, "password": format!("{name}-{name}-{name}")});
-        let reply = server.post("/api/auth/register", &body);
+        let reply = server.register(&body);
         assert_eq!(reply.status, 200, "{}", reply.body);
         Self { server, token: reply.json()["data"]["token"].as_str().expect("a token").to_owned() }
     }

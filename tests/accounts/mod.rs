@@ -25,7 +25,7 @@ pub(crate) fn with(server: &Server, token: &str, line: &str, body: &Value) -> Re
 }
 
 fn register(server: &Server, name: &str) -> Value {
-    let reply = ask(server, "POST /api/auth/register", &[], &json!({"username": name, "password": PASSWORD}));
+    let reply = server.register(&json!({"username": name, "password": PASSWORD}));
     assert_eq!(reply.status, 200, "{}", reply.body);
     reply.json()["data"].clone()
 }
@@ -76,7 +76,7 @@ fn the_first_account_is_an_administrator_and_the_next_a_user() {
         (json!([]), 400, "object"),
         (json!({"username": "carl", "password": "x".repeat(20_000)}), 413, "larger"),
     ] {
-        let reply = ask(&server, "POST /api/auth/register", &[], &body);
+        let reply = server.register(&body);
         assert_eq!(reply.status, status, "{}", reply.body);
         assert!(reply.body.contains(text), "{}", reply.body);
     }
@@ -120,7 +120,7 @@ fn p9_names_that_look_alike_are_one_name_or_refused() {
     let root = token(&account);
     for (name, status) in [("ANＮ", 409), ("\u{430}nn", 400), ("иван", 200), ("用户", 200)] {
         let body = json!({"username": name, "password": PASSWORD});
-        let reply = ask(&server, "POST /api/auth/register", &[], &body);
+        let reply = server.register(&body);
         assert_eq!(reply.status, status, "{name}: {}", reply.body);
         let reply = with(&server, &root, "POST /api/users", &body);
         assert_eq!(reply.status, if status == 200 { 409 } else { status }, "{name}: {}", reply.body);
@@ -233,7 +233,7 @@ fn registration_can_be_closed_after_the_first_account() {
             json!({"username": "bob", "password": PASSWORD}),
             json!({"username": "bob", "password": PASSWORD, "invite": "made up"}),
         ] {
-            let refused = ask(&server, "POST /api/auth/register", &[], &body);
+            let refused = server.register(&body);
             assert_eq!(refused.status, 403, "{}", refused.body);
             assert!(refused.body.contains(reason), "{}", refused.body);
         }
@@ -246,7 +246,7 @@ fn p9_the_first_account_of_a_public_server_needs_the_invite_of_the_start() {
         let server = Server::start_with(&format!("auth_mode: multi\nlisten: 0.0.0.0:0\n{registration}"));
         let account = |name: &str, invite: Option<&str>| {
             let body = json!({"username": name, "password": PASSWORD, "invite": invite});
-            ask(&server, "POST /api/auth/register", &[], &body)
+            server.register(&body)
         };
         for wrong in [None, Some("made up"), Some("nci_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")] {
             let refused = account("eve", wrong);
@@ -273,8 +273,7 @@ fn single_mode_needs_no_login_and_its_token_is_invalid_in_multi_mode() {
     let data = reply.json()["data"].clone();
     assert_eq!((&data["user"]["username"], &data["user"]["role"]), (&json!("default"), &json!("admin")));
     assert_eq!(with(&server, "junk", "GET /v1/jobs", &Value::Null).status, 200);
-    let refused =
-        ask(&server, "POST /api/auth/register", &[], &json!({"username": "ann", "password": PASSWORD}));
+    let refused = server.register(&json!({"username": "ann", "password": PASSWORD}));
     assert_eq!(refused.status, 403, "{}", refused.body);
     let profile = with(&server, &token(&data), "GET /api/auth/profile", &Value::Null);
     assert_is_profile(&profile, &data["user"]);
@@ -322,7 +321,7 @@ fn p9_an_api_key_survives_a_password_change_but_not_a_disabled_account() {
     let admin = token(&register(&server, "ann"));
     let invite = with(&server, &admin, "POST /api/invites", &json!({})).json()["data"]["code"].clone();
     let account = json!({"username": "bob", "password": PASSWORD, "invite": invite});
-    let reply = ask(&server, "POST /api/auth/register", &[], &account);
+    let reply = server.register(&account);
     assert_eq!(reply.status, 200, "{}", reply.body);
     let bob = reply.json()["data"].clone();
     let made = with(&server, &token(&bob), "POST /api/tokens", &json!({"name": "script"}));

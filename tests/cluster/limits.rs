@@ -11,7 +11,7 @@ use std::time::Duration;
 const PASSWORD: &str = "correct horse";
 
 fn register(server: &Server, name: &str) -> String {
-    let reply = ask(server, "POST /api/auth/register", &[], &json!({"username": name, "password": PASSWORD}));
+    let reply = server.register(&json!({"username": name, "password": PASSWORD}));
     assert_eq!(reply.status, 200, "{}", reply.body);
     reply.json()["data"]["token"].as_str().expect("a token").to_owned()
 }

@@ -211,7 +211,7 @@ fn a_token_that_one_node_revokes_is_refused_by_the_other_at_once() {
     let Some(cluster) = Cluster::start(2, "auth_mode: multi\n") else { return };
     let (one, two) = cluster.pair();
     let body = json!({"username": "ann", "password": "correct horse"});
-    let registered = one.ask("POST", "/api/auth/register", &body);
+    let registered = one.register(&body);
     assert_eq!(registered.status, 200, "{}", registered.body);
     let session = registered.json()["data"]["token"].as_str().expect("a token").to_owned();
     let with = |node: &Server, token: &str, method: &str, path: &str, body: &str| {

@@ -108,7 +108,7 @@ fn a_client_of_a_version_with_batches_sends_many_messages_at_once() {
 fn p8_each_message_of_a_batch_counts_as_a_request() {
     let server = Server::start_with("auth_mode: multi\nlimits: {user_requests_per_minute: 8}\n");
     let body = json!({"username": "ann", "password": "ann-ann-ann"});
-    let token = server.post("/api/auth/register", &body).json()["data"]["token"].to_string();
+    let token = server.register(&body).json()["data"]["token"].to_string();
     let token = format!("Bearer {}", token.trim_matches('"'));
     let send = |headers: &[(&str, &str)], body: &Value| {
         let own = [("authorization", token.as_str()), ("content-type", "application/json")];

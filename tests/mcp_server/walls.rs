@@ -9,7 +9,7 @@ const MULTI: &str = "auth_mode: multi\nlimits: {user_requests_per_minute: 0}\n";
 /// Registers a user and returns a session token.
 fn register(server: &Server, name: &str) -> String {
     let body = json!({"username": name, "password": format!("{name}-{name}-{name}")});
-    let reply = server.post("/api/auth/register", &body);
+    let reply = server.register(&body);
     assert_eq!(reply.status, 200, "{}", reply.body);
     reply.json()["data"]["token"].as_str().expect("a token").to_owned()
 }

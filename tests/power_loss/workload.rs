@@ -23,7 +23,7 @@ impl<'a> Workload<'a> {
         let server = Server::start_in(&disk.mounted.0, CONFIG);
         let mut client = Client { server, token: String::new() };
         let body = json!({"username": "ann", "password": PASSWORD});
-        let reply = client.server.ask("POST", "/api/auth/register", &body);
+        let reply = client.server.register(&body);
         assert_eq!(reply.status, 200, "{}", reply.body);
         client.token = reply.json()["data"]["token"].as_str().expect("a token").into();
         let mut workload =

@@ -355,7 +355,7 @@ fn p7_a_run_of_another_user_is_neither_exported_nor_overwritten() {
     let server = Server::start_with("auth_mode: multi\n");
     let register = |name: &str| {
         let body = json!({"username": name, "password": format!("{name}-{name}-{name}")});
-        let reply = server.post("/api/auth/register", &body);
+        let reply = server.register(&body);
         format!("Bearer {}", reply.json()["data"]["token"].as_str().expect("a token"))
     };
     let (ann, bob) = (register("ann"), register("bob"));

@@ -225,6 +225,11 @@ impl Server {
         Reply::read(request.send(body))
     }
 
+    /// Registers the account of this body. The first one of a server is the administrator's.
+    pub(crate) fn register(&self, account: &Value) -> Reply {
+        self.post("/api/auth/register", account)
+    }
+
     /// Submits a job and returns its id.
     pub(crate) fn submit(&self, body: &Value) -> String {
         let reply = self.post("/v1/jobs", body);
