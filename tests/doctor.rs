@@ -257,3 +257,29 @@ fn each_models_endpoint_is_asked_and_what_it_says_is_shown() {
     assert!(!text(&doctor(&line("locked"), &["--no-models"])).contains("model_endpoint"));
     assert_eq!(upstream.requests().len(), calls, "nothing is asked");
 }
+
+#[test]
+fn p9_open_registration_is_a_warning_of_the_start_and_of_doctor() {
+    let config = "auth_mode: multi\nregistration: open\n";
+    let server = Server::start_with(config);
+    assert!(server.log().contains("registration: open lets everybody"), "{}", server.log());
+    for (config, is_warned) in
+        [(config, true), ("auth_mode: multi\n", false), ("registration: open\n", false)]
+    {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("config.yml");
+        std::fs::write(&file, format!("{config}data_dir: {}\n", dir.path().display())).expect("written");
+        let file = file.to_str().expect("UTF-8");
+        let run = |arguments: &[&str]| {
+            let ran = command(arguments).args(["--config", file]).output().expect("it runs");
+            String::from_utf8(ran.stdout).expect("UTF-8")
+        };
+        let text = run(&["doctor", "--no-models"]);
+        let line = text.lines().find(|line| line.contains("  config  ")).unwrap_or_else(|| panic!("{text}"));
+        assert_eq!(line.starts_with("warn  "), is_warned, "{config}: {text}");
+        let report: Value = serde_json::from_str(&run(&["doctor", "--no-models", "--json"])).expect("JSON");
+        let config_check = check(&report, "config");
+        let warnings = config_check["facts"]["warnings"].as_array().expect("warnings");
+        assert_eq!((warnings.len(), &config_check["ok"]), (usize::from(is_warned), &json!(true)), "{report}");
+    }
+}

@@ -62,6 +62,13 @@ impl Server {
         Self { address, ready_ms: began.elapsed().as_secs_f64() * 1e3, process, directory }
     }
 
+    /// The key of the command line, which has the rights of an administrator.
+    pub(crate) fn control_key(&self) -> String {
+        let control = std::fs::read(self.directory.path().join("data/control.json")).expect("control.json");
+        let control: serde_json::Value = serde_json::from_slice(&control).expect("JSON");
+        control["key"].as_str().expect("a key").to_owned()
+    }
+
     /// Bytes of the store's files.
     pub(crate) fn store_bytes(&self) -> u64 {
         let files =

@@ -12,7 +12,7 @@ async function administrator(browser, server) {
   const page = await openPage(browser, server);
   await page.getByLabel("Password").waitFor();
   page.watch.check(); // nobody is logged in, and the browser has nothing to report
-  const account = { username: "ann", password: FIRST };
+  const account = await server.registration("ann", FIRST);
   const made = await page.request.post(`${server.origin}/api/auth/register`, { data: account });
   const { token } = (await made.json()).data;
   await page.reload();
@@ -36,7 +36,42 @@ async function register(page, link, username) {
 
 const statusOf = async (page) => (await page.request.get(`${new URL(page.url()).origin}/v1/jobs`)).status();
 
+async function setUp(page, link, username) {
+  await page.goto(link);
+  await page.getByRole("form", { name: "Create the administrator" }).waitFor();
+  await page.getByLabel("User name").fill(username);
+  await page.getByLabel("Password").fill(FIRST);
+  await page.getByRole("button", { name: "Make the account" }).click();
+}
+
 export const tests = {
+  async "the set-up page makes the administrator, once and only with the newest link"({ browser, binary }) {
+    const server = await Server.start(binary, "auth_mode: multi\n");
+    const page = await openPage(browser, server);
+    await page.getByText("There is no account yet").waitFor();
+    assert.equal(await page.getByRole("button", { name: "I have an account" }).count(), 0, "nobody has one");
+    for (const width of [1280, 390, 320]) {
+      await page.setViewportSize({ width, height: 820 });
+      assert.deepEqual(await violations(page), [], `at ${width}`);
+      assert.ok((await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)) <= 0, `at ${width}`);
+    }
+    const [replaced, link] = [server.setupLink(), server.setupLink()];
+    assert.ok(link.startsWith(`${server.origin}/#/setup?invite=`) && link !== replaced, link);
+    await setUp(page, replaced, "ann");
+    await page.getByRole("alert").getByText("nanoclaw user setup-link").waitFor();
+    page.watch.forgive(/403/);
+    await setUp(page, link, "ann");
+    await page.getByLabel("Message", { exact: true }).waitFor();
+    assert.ok(!page.url().includes("invite"), page.url());
+    assert.equal((await (await page.request.get(`${server.origin}/api/auth/profile`)).json()).data.role, "admin");
+    page.watch.check();
+    const late = await openPage(browser, server);
+    await late.goto(link);
+    await late.getByRole("button", { name: "Log in" }).waitFor();
+    late.watch.check();
+    await server.kill();
+  },
+
   async "invites are listed, revoked and used"({ browser, binary }) {
     const server = await Server.start(binary, BY_INVITE);
     const { page } = await administrator(browser, server);

@@ -1,6 +1,6 @@
 // Starts servers and a browser for the console's tests, and watches what a page must never do.
 
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, writeFileSync, mkdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -61,6 +61,18 @@ export class Server {
     const ended = new Promise((resolve) => this.process.once("exit", resolve));
     this.process.kill("SIGKILL");
     await ended;
+  }
+
+  /** A new link that makes the first account. */
+  setupLink() {
+    return execFileSync(this.binary, ["--config", this.config, "user", "setup-link"], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
+  }
+
+  /** What registers an account; the first one needs the invite of the set-up link. */
+  async registration(username, password) {
+    const { has_accounts } = (await this.call("GET", "/api/auth/mode")).data;
+    const invite = has_accounts ? undefined : this.setupLink().split("invite=")[1];
+    return { username, password, invite };
   }
 
   async call(method, path, body, headers = {}) {
@@ -158,8 +170,9 @@ export async function logIn(page, username, password) {
 /** A page of a new user, who has asked a question and seen the answer; anyone may register at the server. */
 export async function newUser(browser, server, name, question) {
   const page = await openPage(browser, server);
-  await page.getByRole("button", { name: "I have an invite" }).waitFor();
-  await page.request.post(`${server.origin}/api/auth/register`, { data: { username: name, password: `${name}-has-a-long-one` } });
+  await page.getByLabel("Password").waitFor();
+  const account = await server.registration(name, `${name}-has-a-long-one`);
+  await page.request.post(`${server.origin}/api/auth/register`, { data: account });
   await page.reload();
   await ask(page, question);
   await answer(page);

@@ -16,7 +16,7 @@ async function visitor(browser, server, name, password = PASSWORD) {
 /** A server with accounts and its administrator `root`. */
 async function withAccounts(binary) {
   const server = await Server.start(binary, "auth_mode: multi\nregistration: open\n");
-  await server.call("POST", "/api/auth/register", { username: "root", password: PASSWORD });
+  await server.call("POST", "/api/auth/register", await server.registration("root", PASSWORD));
   return server;
 }
 

@@ -148,7 +148,8 @@ export const tests = {
     const found = [];
     for (const [settings, views] of [["", ["chat", "runs"]], ["auth_mode: multi\n", ["login"]]]) {
       const server = await Server.start(binary, settings);
-      if (!settings) await server.call("POST", "/v1/jobs?wait=20", { input: "what is 12*7?" });
+      if (settings) await server.call("POST", "/api/auth/register", await server.registration("ann", "a long password"));
+      else await server.call("POST", "/v1/jobs?wait=20", { input: "what is 12*7?" });
       for (const view of views) found.push(...(await weaknesses(`${server.origin}/#/${view}`, port, view)));
       await server.kill();
     }

@@ -61,7 +61,7 @@ pub fn read_control_file(dir: &Path) -> io::Result<Option<ControlAddress>> {
 }
 
 /// The address as this machine reaches it.
-fn address(bound: &BoundAddress) -> String {
+pub(super) fn address(bound: &BoundAddress) -> String {
     let BoundAddress::Tcp(address) = bound else { return bound.to_string() };
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),

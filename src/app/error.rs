@@ -88,9 +88,9 @@ pub enum AppError {
     /// The file with the address and key for the command line.
     #[error("cannot write control.json, the address and key for the command line: {0}")]
     Control(std::io::Error),
-    /// The invite for the first administrator.
-    #[error("cannot store the invite for the first administrator: {0}")]
-    FirstInvite(crate::ports::StoreError),
+    /// The set-up invite for the first administrator.
+    #[error("cannot store the set-up invite: {0}")]
+    SetupInvite(crate::ports::AccountError),
     /// The threads of the server, or its signal handlers.
     #[error("cannot start the server's threads: {0}")]
     Runtime(std::io::Error),

@@ -8,7 +8,6 @@ mod data_dir;
 mod directory_size;
 mod error;
 mod file_parts;
-mod first_invite;
 mod free_memory;
 mod job_directories;
 mod job_services;
@@ -23,6 +22,7 @@ mod readiness;
 mod secret_files;
 mod self_test;
 mod service_manager;
+mod setup_link;
 mod shared_dir;
 mod shared_dir_watch;
 mod signals;
@@ -38,6 +38,7 @@ mod workspace_files;
 
 use crate::engine::pool::WorkerPool;
 use crate::engine::scheduler::SchedulerThread;
+use crate::http::setup_invite::SetupInviteResponse;
 use crate::http::{BoundAddress, ShutdownSender, ShutdownStage};
 use crate::mcp::McpServers;
 use crate::ports::NodeStore;
@@ -47,13 +48,13 @@ use control_file::ControlFile;
 pub use control_file::{ControlAddress, read_control_file};
 pub use data_dir::{CONTENTS_DIRECTORY, STORE_FILE, database_options, open_store, provide_data_dir};
 pub use error::AppError;
-pub use first_invite::FirstInvite;
 use free_memory::FreeMemoryReleaser;
 use job_directories::JobDirectoryCleaner;
 pub use mcp::{host as mcp_host, ports as mcp_ports};
 pub use secret_files::log_public_key;
 use self_test::SandboxSelfTest;
 pub use self_test::{SelfTestListener, missing_modules};
+pub use setup_link::renew_setup_invite;
 use signals::StopSignals;
 pub use signals::{INTERRUPTED_EXIT, on_interrupt};
 pub use socket_activation::SocketActivationError;
@@ -91,14 +92,14 @@ pub struct App {
     store: Arc<dyn NodeStore>,
     self_test: SandboxSelfTest,
     bound: BoundAddress,
-    first_invite: Option<FirstInvite>,
+    setup_invite: Option<SetupInviteResponse>,
     drain: Duration,
 }
 
 impl App {
-    /// The invite for the first administrator, if there is none yet and strangers reach the server.
-    pub fn first_invite(&self) -> Option<&FirstInvite> {
-        self.first_invite.as_ref()
+    /// The invite for the first account, if the server needs one.
+    pub fn setup_invite(&self) -> Option<&SetupInviteResponse> {
+        self.setup_invite.as_ref()
     }
 
     /// Where the server listens.

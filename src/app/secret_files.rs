@@ -43,6 +43,15 @@ fn session_key(dir: &Path, entropy: &dyn Entropy) -> io::Result<Vec<u8>> {
     ))
 }
 
+/// The key that signs sessions on all nodes of a store that no server may have open.
+pub(super) fn shared_session_key(
+    dir: &Path,
+    entropy: &Arc<dyn Entropy>,
+    store: &dyn NodeStore,
+) -> io::Result<Vec<u8>> {
+    PendingSecret::start(dir, entropy, session_key)?.wait_shared(store)
+}
+
 /// The secret that signs webhooks if the operator configures none.
 fn webhook_secret(dir: &Path, entropy: &dyn Entropy) -> io::Result<Secret> {
     let path = dir.join(WEBHOOK_SECRET);

@@ -1,16 +1,16 @@
 //! Starts a server: builds every part in order and hands each the ports that it needs.
 
 use super::App;
-use super::control_file::ControlFile;
+use super::control_file::{self, ControlFile};
 use super::data_dir;
 use super::error::AppError;
 use super::file_parts::FileParts;
-use super::first_invite;
 use super::job_directories::{CleanerPorts, JobDirectoryCleaner};
 use super::mcp::McpProbe;
 use super::readiness::{DiskProbe, NodeProbe, StoreProbe};
 use super::secret_files::PendingSecrets;
 use super::self_test::{LevelStates, SandboxSelfTest, SelfTestListener};
+use super::setup_link;
 use super::shared_dir_watch::{FilesProbe, SharedDirWatch};
 use super::signals::StopSignals;
 use super::socket_activation::{self, InheritedSocket};
@@ -19,7 +19,6 @@ use super::system::{self, SystemClock, SystemEntropy};
 use super::tools::{self, ExecutorDependencies};
 use super::{audit, mcp, process, project_cleanup, service_manager, telemetry, webhooks};
 use crate::config::{Config, Listen};
-use crate::domain::account::Registration;
 use crate::domain::address::AddressPolicy;
 use crate::domain::fair_share::FairShare;
 use crate::domain::id::IdGenerator;
@@ -106,13 +105,16 @@ impl App {
         let (stages, shutdown) = ShutdownSender::new();
         let (control, control_key) =
             write_control_file(config, &bound, &*ports.entropy).map_err(AppError::Control)?;
-        let first_invite = first_invite::of(&*store, &ports, &bound).map_err(AppError::FirstInvite)?;
         let webhooks = webhooks::start(config, &ports, &store, addresses.clone(), secrets.webhook)?;
         let span_export = telemetry::start(config, &ports, &store)?;
         store.set_log_key(secrets.log_key.wait_shared(&*store).map_err(AppError::LogKey)?);
-        let keys = (secrets.session_key.wait_shared(&*store).map_err(AppError::SessionKey)?, control_key);
-        let http = HttpParts { health, addresses, files, audit, keys, metrics, sandbox };
-        let dependencies = http_dependencies(config, &ports, &store, http, bound.is_public());
+        let session_key = secrets.session_key.wait_shared(&*store).map_err(AppError::SessionKey)?;
+        let console_url = setup_link::console_url(config, Some(&control_file::address(&bound)));
+        let setup_invite =
+            setup_link::at_start(config, &ports, &*store, &session_key, console_url.as_deref())?;
+        let keys = (session_key, control_key);
+        let http = HttpParts { health, addresses, files, audit, keys, metrics, sandbox, console_url };
+        let dependencies = http_dependencies(config, &ports, &store, http);
         let serving = runtime.spawn(serve(listener, Arc::new(dependencies), shutdown));
         Ok(Self {
             runtime,
@@ -129,7 +131,7 @@ impl App {
             store,
             self_test,
             bound,
-            first_invite,
+            setup_invite,
             drain: Duration::from_secs(config.limits.drain_s),
         })
     }
@@ -291,6 +293,7 @@ struct HttpParts {
     keys: (Vec<u8>, SecretDigest),
     metrics: Arc<Metrics>,
     sandbox: Arc<Sandbox>,
+    console_url: Option<String>,
 }
 
 /// What `/readyz` and `/v1/status` report on.
@@ -338,9 +341,8 @@ fn http_dependencies(
     ports: &EnginePorts,
     store: &Arc<dyn NodeStore>,
     http: HttpParts,
-    is_public: bool,
 ) -> AppDependencies {
-    let HttpParts { health, addresses, files, audit, keys, metrics, sandbox } = http;
+    let HttpParts { health, addresses, files, audit, keys, metrics, sandbox, console_url } = http;
     let memories = files.tools.memories(config, store);
     let FileParts { workspaces, contents, .. } = files;
     let (session_key, control_key) = keys;
@@ -352,7 +354,6 @@ fn http_dependencies(
         clock: Arc::clone(&ports.clock),
         started_ms: ports.clock.monotonic_ms(),
     };
-    let by_address = if is_public { Registration::Invite } else { Registration::Open };
     AppDependencies {
         users: Arc::<dyn NodeStore>::clone(store),
         conversations: Arc::<dyn NodeStore>::clone(store),
@@ -368,8 +369,7 @@ fn http_dependencies(
         windows: Arc::clone(store).cluster_ports().map(|cluster| cluster.windows),
         auth: AuthSettings {
             mode: config.auth_mode,
-            registration: config.registration.unwrap_or(by_address),
-            first_needs_invite: is_public,
+            registration: config.registration.unwrap_or_default(),
             session_key,
             control_key_digest: Some(control_key),
             metrics_are_public: config.metrics.public,
@@ -403,6 +403,7 @@ fn http_dependencies(
         allowed_hosts: config.allowed_hosts.clone(),
         allowed_origins: config.allowed_origins.clone(),
         has_console: config.console,
+        console_url,
         has_mcp_server: config.mcp_server.enabled,
     }
 }

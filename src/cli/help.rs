@@ -99,7 +99,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "nanoclaw migrate --from store.url --to /var/lib/nanoclaw/nanoclaw.redb",
         ],
     ),
-    ("user", &["nanoclaw user add ann", "pwgen 20 1 | nanoclaw user add ann --password-stdin"]),
+    (
+        "user",
+        &[
+            "nanoclaw user add ann",
+            "nanoclaw user setup-link",
+            "pwgen 20 1 | nanoclaw user add ann --password-stdin",
+        ],
+    ),
     (
         "token",
         &["export NANOCLAW_TOKEN=$(nanoclaw token new)", "nanoclaw token new --user ann --expires-in 30d"],

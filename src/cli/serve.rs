@@ -5,6 +5,7 @@ use super::logging;
 use super::terminal::Terminal;
 use crate::app::{App, AppError, SocketActivationError};
 use crate::config::{Config, LogFormat};
+use crate::http::setup_invite::SetupInviteResponse;
 use crate::store::OpenError;
 use nanoclaw_sandbox::SandboxReport;
 
@@ -37,7 +38,7 @@ pub(super) fn serve(config: &Config, terminal: &Terminal) -> Result<(), CliError
         tracing::warn!("{note}");
     }
     for warning in &config.warnings {
-        tracing::warn!(warning, "the configuration says more than this server uses");
+        tracing::warn!(warning, "the configuration needs attention");
     }
     // With JSON logs, stderr carries nothing but JSON lines.
     let is_json = config.log.format == LogFormat::Json;
@@ -51,16 +52,33 @@ pub(super) fn serve(config: &Config, terminal: &Terminal) -> Result<(), CliError
     } else {
         print_banner(config, &app, terminal);
     }
-    if let Some(invite) = app.first_invite() {
-        let instructions = invite.instructions(app.bound());
+    if let Some(SetupInviteResponse { code, link, expires_at }) = app.setup_invite() {
+        let link = link.as_deref().unwrap_or_default();
         if is_json {
-            tracing::warn!(instructions, "the first account needs an invite");
+            tracing::warn!(
+                code,
+                link,
+                expires_at,
+                "there is no account yet: the first one needs this invite"
+            );
         } else {
-            terminal.info(&instructions);
+            terminal.info(&setup_text(code, link, expires_at));
         }
     }
     app.run();
     Ok(())
+}
+
+/// How the first account is made.
+fn setup_text(code: &str, link: &str, expires_at: &str) -> String {
+    let (way, shown) = match link {
+        "" => ("With this invite the console, or POST /api/auth/register, makes the administrator's", code),
+        link => ("This link makes the administrator's", link),
+    };
+    format!(
+        "There is no account yet. {way}, until {expires_at}:\n  {shown}\nA new one: nanoclaw user setup-link. Without \
+         it, on this machine: nanoclaw user add NAME"
+    )
 }
 
 fn print_banner(config: &Config, app: &App, terminal: &Terminal) {

@@ -31,7 +31,7 @@ pub struct ConfigKeys {
     pub(super) workspace_root: Option<PathBuf>,
     /// Whether there are accounts.
     pub auth_mode: AuthMode,
-    /// Who may create an account; by the address that the server listens on if not set.
+    /// Who may create an account; holders of an invite by default.
     pub registration: Option<Registration>,
     /// Host names beyond the loopback ones.
     pub allowed_hosts: Vec<String>,

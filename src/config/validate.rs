@@ -6,7 +6,7 @@ use super::expand::Variables;
 use super::keys::{ConfigKeys, DEMO};
 use super::layers::{FileNotes, MergedKeys};
 use super::listen::Listen;
-use crate::domain::account::AuthMode;
+use crate::domain::account::{AuthMode, Registration};
 use crate::domain::address::AddressPolicy;
 use crate::domain::fair_share::FairShare;
 use crate::domain::nearest::hint;
@@ -41,7 +41,7 @@ pub struct Config {
     pub file: Option<PathBuf>,
     /// What became of keys of the original `NanoClaw` in the file, a line for each.
     pub original_keys: Vec<String>,
-    /// What the file says that has no effect here, for the operator.
+    /// What has no effect here, or opens the server to strangers, for the operator.
     pub warnings: Vec<String>,
 }
 
@@ -158,7 +158,10 @@ impl Config {
                 keys.workspace_root = Some(workspace_root.clone());
                 keys.default_model = Some(default_model.clone());
                 keys.tools_dir = keys.tools_dir.take().map(|dir| relative_to(file.as_deref(), dir));
-                let FileNotes { original_keys, warnings } = notes;
+                let FileNotes { original_keys, mut warnings } = notes;
+                if keys.auth_mode == AuthMode::Multi && keys.registration == Some(Registration::Open) {
+                    warnings.push(OPEN_REGISTRATION.to_owned());
+                }
                 Ok(Self {
                     keys,
                     listen,
@@ -190,6 +193,9 @@ fn absolute(path: PathBuf) -> PathBuf {
 
 const UNSHARED: &str = "must be true with auth_mode: multi: all accounts use one process with one state, and one could read \
                         what another has left there; say shared: true if that is meant";
+
+const OPEN_REGISTRATION: &str = "registration: open lets everybody who reaches this server make an account and run \
+                                 jobs on it; invite asks them for an administrator's invite";
 
 /// The problems found so far.
 pub(crate) struct ConfigProblems(pub(crate) Vec<ConfigProblem>);

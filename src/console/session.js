@@ -3,7 +3,10 @@
 import { computed, signal } from "./lib/ui.js";
 import * as api from "./lib/api.js";
 
-/** `null` until it is known; then `{mode, account}`. `account` is null while nobody is logged in. */
+/**
+ * `null` until it is known; then `{mode, isSetUp, account}`. `isSetUp`: somebody has an account. `account` is null
+ * while nobody is logged in.
+ */
 export const session = signal(null);
 
 /** Whether the server has accounts. */
@@ -12,9 +15,9 @@ export const isAdmin = computed(() => session.value?.mode === "single" || sessio
 
 /** Asks the server who we are. */
 export async function loadSession() {
-  const { mode, authenticated } = await api.data(api.get("/api/auth/mode"));
+  const { mode, authenticated, has_accounts: isSetUp } = await api.data(api.get("/api/auth/mode"));
   const account = authenticated ? await api.data(api.get("/api/auth/profile")) : null;
-  session.value = { mode, account };
+  session.value = { mode, isSetUp, account };
 }
 
 export async function login(username, password) {

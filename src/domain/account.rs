@@ -27,16 +27,16 @@ impl AuthMode {
     }
 }
 
-/// Who may register an account. The first account may always register.
+/// Who may register an account. The first account needs the set-up invite in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Registration {
     /// Anyone may register.
-    #[default]
     Open,
     /// Only administrators create accounts.
     Closed,
     /// Holders of an invite.
+    #[default]
     Invite,
 }
 

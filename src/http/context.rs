@@ -16,6 +16,7 @@ use super::shares::SharedBudget;
 use super::sse::shared_pages::SharedPages;
 use crate::ports::{Store, StoreError};
 use bytes::Bytes;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::Semaphore;
 
@@ -104,6 +105,17 @@ impl ServerContext {
             log_throttle,
             openapi,
         }
+    }
+
+    /// Whether an account has a password. None is ever removed, so the store is asked until there is one.
+    pub(crate) async fn has_accounts(&self) -> Result<bool, ApiError> {
+        if self.auth.has_accounts.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
+        let users = Arc::clone(&self.app.users);
+        let has_accounts = !self.read(move |_| users.has_no_accounts()).await?;
+        self.auth.has_accounts.store(has_accounts, Ordering::Relaxed);
+        Ok(has_accounts)
     }
 
     /// Reads from the store on a thread that may block. For everything longer than one row.

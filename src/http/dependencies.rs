@@ -90,6 +90,8 @@ pub struct AppDependencies {
     pub allowed_origins: Vec<String>,
     /// Whether `GET /` is the console.
     pub has_console: bool,
+    /// Where people open it, with a slash at the end, if that is known.
+    pub console_url: Option<String>,
     /// Whether `/mcp` is served.
     pub has_mcp_server: bool,
 }
@@ -99,11 +101,8 @@ pub struct AppDependencies {
 pub struct AuthSettings {
     /// `single` or `multi`.
     pub mode: AuthMode,
-    /// Who may register.
+    /// Who may register once there is an account.
     pub registration: Registration,
-    /// Whether the first account, too, needs an invite: strangers reach the server, and the first account is
-    /// an administrator.
-    pub first_needs_invite: bool,
     /// The key that signs sessions.
     pub session_key: Vec<u8>,
     /// Digest of the control key for the command line on this machine; `None`: there is none.

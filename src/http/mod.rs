@@ -33,6 +33,7 @@ mod web_socket;
 
 pub(crate) use api::tokens::{TokenRequest, TokenResponse};
 pub(crate) use api::users::{NewUserRequest, UserChangeRequest, UserResponse};
+pub use auth::setup_invite;
 pub(crate) use auth::{api_key, password};
 pub use dependencies::{AppDependencies, AuthSettings};
 pub(crate) use request::typed::from_map;

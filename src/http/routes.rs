@@ -160,7 +160,7 @@ routes! {
     POST "/mcp" Read [] => body mcp::post;
     DELETE "/mcp" Read [] => sync mcp::delete;
 
-    GET "/api/auth/mode" Optional [] => plain api::auth::session::mode;
+    GET "/api/auth/mode" Optional [] => async api::auth::session::mode;
     POST "/api/auth/login" Public [] => body api::auth::session::login;
     POST "/api/auth/register" Public [] => body api::auth::register::register;
     POST "/api/auth/logout" Optional [] => body api::auth::session::logout;
@@ -176,6 +176,7 @@ routes! {
     GET "/api/invites" Admin ["cursor", "limit"] => async api::invites::list;
     DELETE "/api/invites/{id}" Admin [] => async api::invites::revoke;
     POST "/api/invites" Admin [] => body api::invites::create;
+    POST "/api/invites/setup" Admin [] => async api::invites::renew_setup;
     GET "/api/tokens" User [] => async api::tokens::list;
     POST "/api/tokens" User [] => body api::tokens::create;
     DELETE "/api/tokens/{id}" User [] => async api::tokens::revoke;

@@ -123,8 +123,8 @@ pub use tool::{
     UnexecutedReason,
 };
 pub use users::{
-    AccountChange, AccountError, AccountPage, InvitePage, NewAccount, NewInvite, NewToken, PendingInvite,
-    RegistrationGate, SecretDigest, Users,
+    AccountChange, AccountError, AccountPage, InviteKind, InvitePage, NewAccount, NewInvite, NewToken,
+    PendingInvite, RegistrationGate, RequiredInvite, SecretDigest, Users, ValidSetupInvite,
 };
 pub use web::{UrlTrust, Web, WebError, WebMethod, WebRequest, WebResponse};
 pub use workspaces::{

@@ -2,7 +2,7 @@
 
 use super::store_error::StoreError;
 use super::ticket::Ticket;
-use crate::domain::account::{Account, ApiToken, Email, PasswordHash, Quota, Role, Username};
+use crate::domain::account::{Account, ApiToken, Email, PasswordHash, Quota, Registration, Role, Username};
 use crate::domain::id::{InviteId, TokenId, UserId};
 
 /// SHA-256 digest of a secret text.
@@ -20,12 +20,16 @@ pub enum AccountError {
     /// Registration needs an invite, and this one is missing, used or expired (HTTP: 403).
     #[error("registration needs an invite that has not been used; ask an administrator for one")]
     NotInvited,
-    /// The first account of a server that strangers reach needs the invite of the start (HTTP: 403).
+    /// The first account needs the set-up invite, and it is missing, replaced or expired (HTTP: 403).
     #[error(
-        "the first account is the administrator's and needs the invite that the server printed at its start; send \
-         it as 'invite', or run 'nanoclaw user add NAME' on the server"
+        "the first account is the administrator's and needs the set-up invite, which the server prints at its start \
+         and which is valid for 24 hours; send it as 'invite'. On the server 'nanoclaw user setup-link' prints a new \
+         one, and 'nanoclaw user add NAME' needs none"
     )]
-    SetupInviteMissing,
+    SetupInviteNeeded,
+    /// A set-up invite is asked for, and an account exists (HTTP: 409).
+    #[error("there is an account already; an administrator invites others, or creates their accounts")]
+    AccountExists,
     /// Registration is closed (HTTP: 403).
     #[error("registration is closed; ask an administrator for an account")]
     RegistrationClosed,
@@ -49,19 +53,72 @@ pub enum AccountError {
     Store(#[from] StoreError),
 }
 
-/// The permission to register.
+/// Who asks for a new account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegistrationGate {
-    /// Registration is open.
-    Open,
-    /// An invite, which registration uses up. The first account needs none.
-    Invited(Option<SecretDigest>),
-    /// An invite, which registration uses up, also for the first account.
-    Setup(SecretDigest),
-    /// Only the first account may register.
-    FirstOnly,
-    /// An administrator creates the account.
+    /// A client without an account.
+    Public {
+        /// Who may register.
+        registration: Registration,
+        /// The invite that the client sent.
+        invite: Option<SecretDigest>,
+    },
+    /// An administrator, or the operator on the server's machine.
     ByAdmin,
+}
+
+impl RegistrationGate {
+    /// Decides who may register: the invite that the registration uses up, or the reason why it is refused.
+    /// The first account of all is the administrator's and needs the set-up invite, whatever `registration`
+    /// says.
+    pub fn required_invite(self, is_first: bool) -> Result<Option<RequiredInvite>, AccountError> {
+        let Self::Public { registration, invite } = self else { return Ok(None) };
+        let kind = match registration {
+            _ if is_first => InviteKind::Setup,
+            Registration::Open => return Ok(None),
+            Registration::Closed => return Err(AccountError::RegistrationClosed),
+            Registration::Invite => InviteKind::Ordinary,
+        };
+        let digest = invite.ok_or_else(|| kind.refusal())?;
+        Ok(Some(RequiredInvite { digest, kind }))
+    }
+}
+
+/// An invite that must be valid for a registration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequiredInvite {
+    /// Digest of its code.
+    pub digest: SecretDigest,
+    /// No invite stands for one of the other kind.
+    pub kind: InviteKind,
+}
+
+/// What an invite is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InviteKind {
+    /// The first account of a server. There is at most one such invite.
+    Setup,
+    /// Any further account.
+    Ordinary,
+}
+
+impl InviteKind {
+    /// Why a registration without a valid invite of this kind is refused.
+    pub fn refusal(self) -> AccountError {
+        match self {
+            Self::Setup => AccountError::SetupInviteNeeded,
+            Self::Ordinary => AccountError::NotInvited,
+        }
+    }
+}
+
+/// What becomes of a set-up invite that is still valid when another one is to be stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValidSetupInvite {
+    /// It stays, and the other one is not stored.
+    Kept,
+    /// The other one takes its place.
+    Replaced,
 }
 
 /// An account to create.
@@ -130,7 +187,7 @@ pub struct NewInvite {
     pub created_at_ms: u64,
     /// Unix milliseconds.
     pub expires_at_ms: u64,
-    /// The administrator; `None` for an invite of the server itself.
+    /// The administrator; `None` for the set-up invite, which the server makes itself.
     pub created_by: Option<UserId>,
 }
 
@@ -138,6 +195,16 @@ impl NewInvite {
     /// Its id in lists: the first half of the digest, from which nobody can compute the code.
     pub fn id(&self) -> InviteId {
         InviteId::from_bytes(self.digest.first_chunk().copied().unwrap_or_default())
+    }
+
+    /// As it is listed.
+    pub fn pending(&self) -> PendingInvite {
+        PendingInvite {
+            id: self.id(),
+            created_at_ms: Some(self.created_at_ms),
+            expires_at_ms: self.expires_at_ms,
+            created_by: self.created_by,
+        }
     }
 }
 
@@ -167,7 +234,8 @@ pub struct InvitePage {
 /// no password until one is set. Ids rise and are never reused.
 pub trait Users: Send + Sync {
     /// Creates an account. Fails with [`AccountError::NameTaken`], [`AccountError::EmailTaken`],
-    /// [`AccountError::NotInvited`], [`AccountError::RegistrationClosed`] or [`AccountError::AccountsFull`].
+    /// [`AccountError::AccountsFull`], or the refusal of [`RegistrationGate::required_invite`]. The first
+    /// account ends the set-up invite.
     fn register(&self, new: NewAccount) -> Ticket<Account, AccountError>;
     /// Changes an account and returns the new state; `None` when it does not exist.
     fn change_account(&self, user: UserId, change: AccountChange) -> Ticket<Option<Account>, AccountError>;
@@ -177,6 +245,13 @@ pub trait Users: Send + Sync {
     fn revoke_token(&self, user: UserId, token: TokenId) -> Ticket<bool>;
     /// Stores an invite and deletes expired ones.
     fn store_invite(&self, invite: NewInvite) -> Ticket<()>;
+    /// Stores the set-up invite and returns the one in force. There is never more than one. Fails with
+    /// [`AccountError::AccountExists`] when nobody needs it.
+    fn store_setup_invite(
+        &self,
+        invite: NewInvite,
+        valid: ValidSetupInvite,
+    ) -> Ticket<PendingInvite, AccountError>;
     /// Deletes an invite. Returns whether it could still be used.
     fn revoke_invite(&self, id: InviteId) -> Ticket<bool>;
 

@@ -1,5 +1,6 @@
 //! Accounts over HTTP: login, sessions, cookies, tickets, API keys and registration.
 
+pub(crate) mod first_account;
 mod invites;
 mod quotas;
 mod sessions;
@@ -233,34 +234,10 @@ fn registration_can_be_closed_after_the_first_account() {
             json!({"username": "bob", "password": PASSWORD}),
             json!({"username": "bob", "password": PASSWORD, "invite": "made up"}),
         ] {
-            let refused = server.register(&body);
+            let refused = ask(&server, "POST /api/auth/register", &[], &body);
             assert_eq!(refused.status, 403, "{}", refused.body);
             assert!(refused.body.contains(reason), "{}", refused.body);
         }
-    }
-}
-
-#[test]
-fn p9_the_first_account_of_a_public_server_needs_the_invite_of_the_start() {
-    for registration in ["", "registration: open\n"] {
-        let server = Server::start_with(&format!("auth_mode: multi\nlisten: 0.0.0.0:0\n{registration}"));
-        let account = |name: &str, invite: Option<&str>| {
-            let body = json!({"username": name, "password": PASSWORD, "invite": invite});
-            server.register(&body)
-        };
-        for wrong in [None, Some("made up"), Some("nci_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")] {
-            let refused = account("eve", wrong);
-            assert_eq!(refused.status, 403, "without an invite: {}", refused.body);
-            assert!(refused.body.contains("invite"), "{}", refused.body);
-        }
-        let log = server.log();
-        let code = log.split('"').find(|part| part.starts_with("nci_")).expect("the log has the invite");
-        let first = account("ann", Some(code));
-        assert_eq!(first.json()["data"]["user"]["role"], "admin", "{}", first.body);
-        assert_eq!(account("bob", Some(code)).status, if registration.is_empty() { 403 } else { 200 });
-        assert_eq!(account("cid", None).status, if registration.is_empty() { 403 } else { 200 });
-        let server = server.crash_and_restart("auth_mode: multi\nlisten: 0.0.0.0:0\n");
-        assert_eq!(server.log().matches("There is no account yet").count(), 1, "there is one now");
     }
 }
 
@@ -273,7 +250,8 @@ fn single_mode_needs_no_login_and_its_token_is_invalid_in_multi_mode() {
     let data = reply.json()["data"].clone();
     assert_eq!((&data["user"]["username"], &data["user"]["role"]), (&json!("default"), &json!("admin")));
     assert_eq!(with(&server, "junk", "GET /v1/jobs", &Value::Null).status, 200);
-    let refused = server.register(&json!({"username": "ann", "password": PASSWORD}));
+    let refused =
+        ask(&server, "POST /api/auth/register", &[], &json!({"username": "ann", "password": PASSWORD}));
     assert_eq!(refused.status, 403, "{}", refused.body);
     let profile = with(&server, &token(&data), "GET /api/auth/profile", &Value::Null);
     assert_is_profile(&profile, &data["user"]);

@@ -23,7 +23,10 @@ fn the_auth_mode_shows_whether_the_credential_is_valid() {
         let reply = ask(&server, "GET /api/auth/mode", headers, &Value::Null);
         assert_eq!(reply.status, 200, "{}", reply.body);
         let data = reply.json()["data"].clone();
-        assert_eq!(data, json!({"mode": "multi", "authenticated": data["authenticated"]}));
+        assert_eq!(
+            data,
+            json!({"mode": "multi", "authenticated": data["authenticated"], "has_accounts": true})
+        );
         data["authenticated"].as_bool().expect("a flag")
     };
     for headers in [
@@ -47,7 +50,7 @@ fn the_auth_mode_shows_whether_the_credential_is_valid() {
     }
     let single = Server::start();
     let mode = single.get("/api/auth/mode").json()["data"].clone();
-    assert_eq!(mode, json!({"mode": "single", "authenticated": true}));
+    assert_eq!(mode, json!({"mode": "single", "authenticated": true, "has_accounts": false}));
     assert_eq!(
         single.post("/api/auth/logout", &json!({"everywhere": true})).status,
         200,

@@ -9,9 +9,10 @@ mod status;
 mod stopped_node;
 mod upgrade;
 
+use crate::accounts::first_account::codes;
 use crate::support::database::{self, Schema};
 use crate::support::upstream::{Answer, Upstream, tool_results};
-use crate::support::{Event, Server, against, assert_whole, text_of};
+use crate::support::{Event, Server, against, assert_whole, text_of, wait_until};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -68,6 +69,23 @@ fn nodes_that_start_at_once_make_the_tables_once_and_have_numbers_of_their_own()
     assert_eq!(nodes, "3|3");
     for node in &cluster.nodes {
         assert_eq!(node.get("/readyz").status, 200, "{}", node.log());
+    }
+}
+
+#[test]
+fn nodes_that_start_at_once_print_the_same_setup_link() {
+    let Some(cluster) = Cluster::start(3, "auth_mode: multi\n") else { return };
+    let printed = |node: &Server| {
+        wait_until("the node prints the set-up link", || codes(&node.log()).len() == 1);
+        codes(&node.log())
+    };
+    let shown: Vec<_> = cluster.nodes.iter().map(printed).collect();
+    assert_eq!(shown, vec![shown[0].clone(); 3]);
+    let account = json!({"username": "ann", "password": "correct horse", "invite": shown[0][0]});
+    let made = cluster.nodes[2].post("/api/auth/register", &account);
+    assert_eq!(made.status, 200, "{}", made.body);
+    for node in &cluster.nodes {
+        assert_eq!(node.get("/api/auth/mode").json()["data"]["has_accounts"], true);
     }
 }
 

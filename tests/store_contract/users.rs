@@ -2,11 +2,14 @@
 
 use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, done, job};
-use nanoclaw::domain::account::{Account, ApiToken, Email, PasswordHash, Quota, Role, TokenScopes, Username};
+use nanoclaw::domain::account::{
+    Account, ApiToken, Email, PasswordHash, Quota, Registration, Role, TokenScopes, Username,
+};
 use nanoclaw::domain::id::{InviteId, TokenId, UserId};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::ports::{
     AccountChange, AccountError, NewAccount, NewInvite, NewToken, RegistrationGate, SecretDigest, Ticket,
+    ValidSetupInvite,
 };
 
 const NOW_MS: u64 = 1_000_000;
@@ -22,7 +25,7 @@ pub(crate) fn newcomer(name: &str) -> NewAccount {
         email: None,
         password: hash(name),
         role: Role::User,
-        admission: RegistrationGate::Open,
+        admission: RegistrationGate::ByAdmin,
         created_at_ms: NOW_MS,
     }
 }
@@ -45,6 +48,26 @@ fn change(fixture: &Fixture, user: UserId, change: AccountChange) -> Result<Opti
 
 fn new_invite(number: u8, expires_at_ms: u64) -> NewInvite {
     NewInvite { digest: digest(number), created_at_ms: NOW_MS, expires_at_ms, created_by: Some(ANN) }
+}
+
+/// A registration with this invite.
+fn invited(number: u8) -> RegistrationGate {
+    public(Registration::Invite, Some(number))
+}
+
+fn public(registration: Registration, invite: Option<u8>) -> RegistrationGate {
+    RegistrationGate::Public { registration, invite: invite.map(digest) }
+}
+
+fn come(fixture: &Fixture, name: &str, admission: RegistrationGate) -> Result<Role, AccountError> {
+    fixture.store.register(NewAccount { admission, ..newcomer(name) }).wait().map(|account| account.role)
+}
+
+/// Offers a set-up invite of a day; returns the number of the one in force.
+fn set_up(fixture: &Fixture, number: u8, valid: ValidSetupInvite) -> Result<u8, AccountError> {
+    let invite = NewInvite { created_by: None, ..new_invite(number, NOW_MS + DAY_MS) };
+    let stored = fixture.store.store_setup_invite(invite, valid).wait()?;
+    Ok(stored.id.to_bytes()[0])
 }
 
 fn digest(number: u8) -> SecretDigest {
@@ -203,27 +226,59 @@ fn only_a_password_change_raises_the_session_generation() {
 }
 
 #[test]
-fn the_store_checks_whether_a_registration_is_allowed() {
+fn p9_the_store_lets_nobody_register_the_first_account_without_the_setup_invite() {
+    for registration in [Registration::Open, Registration::Invite, Registration::Closed] {
+        let fixture = Fixture::new();
+        let needed = Err(AccountError::SetupInviteNeeded);
+        fixture.store.store_invite(new_invite(1, NOW_MS + DAY_MS)).wait().unwrap();
+        assert_eq!(set_up(&fixture, 2, ValidSetupInvite::Kept), Ok(2));
+        for invite in [None, Some(1), Some(9)] {
+            assert_eq!(come(&fixture, "eve", public(registration, invite)), needed, "{registration:?}");
+        }
+        assert_eq!(come(&fixture, "ann", public(registration, Some(2))), Ok(Role::Admin));
+        let (later, with_ordinary) = match registration {
+            Registration::Open => (Ok(Role::User), Ok(Role::User)),
+            Registration::Closed => {
+                (Err(AccountError::RegistrationClosed), Err(AccountError::RegistrationClosed))
+            }
+            Registration::Invite => (Err(AccountError::NotInvited), Ok(Role::User)),
+        };
+        assert_eq!(come(&fixture, "bob", public(registration, None)), later, "{registration:?}");
+        assert_eq!(come(&fixture, "carl", public(registration, Some(2))), later, "used up");
+        assert_eq!(come(&fixture, "dora", public(registration, Some(1))), with_ordinary);
+        assert_eq!(come(&fixture, "emil", RegistrationGate::ByAdmin), Ok(Role::User));
+    }
+}
+
+#[test]
+fn p9_there_is_one_setup_invite_until_the_first_account() {
     let fixture = Fixture::new();
-    let by =
-        |name: &str, admission| fixture.store.register(NewAccount { admission, ..newcomer(name) }).wait();
-    let first = by("ann", RegistrationGate::Invited(None)).unwrap();
-    assert_eq!(first.role, Role::Admin, "the first needs no invite");
-    assert_eq!(by("bob", RegistrationGate::FirstOnly), Err(AccountError::RegistrationClosed));
-    assert_eq!(
-        by("ann", RegistrationGate::Invited(None)),
-        Err(AccountError::NotInvited),
-        "even for an existing name"
-    );
-    assert_eq!(by("bob", RegistrationGate::Invited(Some(digest(1)))), Err(AccountError::NotInvited));
-    assert_eq!(by("bob", RegistrationGate::ByAdmin).map(|bob| bob.role), Ok(Role::User));
-    assert_eq!(by("carl", RegistrationGate::Open).map(|carl| carl.role), Ok(Role::User));
-    let closed = Fixture::new();
-    let first = closed
-        .store
-        .register(NewAccount { admission: RegistrationGate::FirstOnly, ..newcomer("ann") })
-        .wait();
-    assert_eq!(first.map(|ann| ann.role), Ok(Role::Admin));
+    assert_eq!(set_up(&fixture, 1, ValidSetupInvite::Kept), Ok(1));
+    assert_eq!(set_up(&fixture, 2, ValidSetupInvite::Kept), Ok(1), "another start shows the same");
+    let fixture = fixture.crash();
+    assert_eq!(set_up(&fixture, 3, ValidSetupInvite::Replaced), Ok(3));
+    let pending = fixture.store.invites(None, 9, NOW_MS).unwrap().invites;
+    assert_eq!(pending.len(), 1, "{pending:?}");
+    assert_eq!(come(&fixture, "eve", invited(1)), Err(AccountError::SetupInviteNeeded), "replaced");
+    fixture.clock.advance(2 * DAY_MS);
+    assert_eq!(come(&fixture, "eve", invited(3)), Err(AccountError::SetupInviteNeeded), "expired");
+    let late = NewInvite { created_by: None, ..new_invite(4, NOW_MS + 9 * DAY_MS) };
+    let stored = fixture.store.store_setup_invite(late, ValidSetupInvite::Kept).wait().unwrap();
+    assert_eq!(stored.id, late.id(), "an expired one is not kept");
+    assert_eq!(come(&fixture, "ann", RegistrationGate::ByAdmin), Ok(Role::Admin), "user add needs none");
+    assert_eq!(fixture.store.invites(None, 9, NOW_MS).unwrap().invites, []);
+    assert_eq!(come(&fixture, "eve", invited(4)), Err(AccountError::NotInvited), "the account has ended it");
+    assert_eq!(set_up(&fixture, 5, ValidSetupInvite::Replaced), Err(AccountError::AccountExists));
+}
+
+#[test]
+fn p9_a_password_of_the_account_default_ends_the_setup_invite() {
+    let fixture = Fixture::new();
+    assert_eq!(set_up(&fixture, 1, ValidSetupInvite::Kept), Ok(1));
+    let with_password = AccountChange { password: Some(hash("x")), ..AccountChange::default() };
+    change(&fixture, UserId::SINGLE, with_password).unwrap();
+    assert_eq!(fixture.store.invites(None, 9, NOW_MS).unwrap().invites, []);
+    assert_eq!(come(&fixture, "eve", invited(1)), Err(AccountError::NotInvited));
 }
 
 #[test]
@@ -234,8 +289,7 @@ fn an_invite_works_once_and_expires() {
         fixture.store.store_invite(new_invite(number, expires_at_ms)).wait().unwrap();
     };
     let come = |fixture: &Fixture, name: &str, number| {
-        let admission = RegistrationGate::Invited(Some(digest(number)));
-        fixture.store.register(NewAccount { admission, ..newcomer(name) })
+        fixture.store.register(NewAccount { admission: invited(number), ..newcomer(name) })
     };
     invite(1, NOW_MS + DAY_MS);
     invite(2, NOW_MS + 2 * DAY_MS);
@@ -273,10 +327,7 @@ fn pending_invites_are_listed_by_id_and_a_revoked_one_is_gone() {
         (revoke(&fixture, 2), revoke(&fixture, 2), revoke(&fixture, 9)),
         (Ok(true), Ok(false), Ok(false))
     );
-    let come = |fixture: &Fixture, name: &str, number| {
-        let admission = RegistrationGate::Invited(Some(digest(number)));
-        fixture.store.register(NewAccount { admission, ..newcomer(name) }).wait().map(drop)
-    };
+    let come = |fixture: &Fixture, name: &str, number| come(fixture, name, invited(number)).map(drop);
     assert_eq!(come(&fixture, "bob", 2), Err(AccountError::NotInvited));
     let fixture = fixture.crash();
     assert_eq!(come(&fixture, "bob", 2), Err(AccountError::NotInvited), "also after a crash");
@@ -399,8 +450,9 @@ fn p9_a_damaged_account_row_makes_no_new_user_an_administrator() {
     drop(database);
     let fixture = fixture.crash();
     assert!(!fixture.store.has_no_accounts().unwrap());
-    let first_only = NewAccount { admission: RegistrationGate::FirstOnly, ..newcomer("bob") };
-    assert_eq!(fixture.store.register(first_only).wait(), Err(AccountError::RegistrationClosed));
+    assert_eq!(set_up(&fixture, 1, ValidSetupInvite::Kept), Err(AccountError::AccountExists));
+    let refused = come(&fixture, "bob", public(Registration::Closed, None));
+    assert_eq!(refused, Err(AccountError::RegistrationClosed));
     assert_eq!(made(&fixture, newcomer("Bob")).role, Role::User);
     // An unreadable account does not count as an administrator.
     let with_password = AccountChange { password: Some(hash("x")), ..AccountChange::default() };

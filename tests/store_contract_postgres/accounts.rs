@@ -3,14 +3,16 @@
 use super::batches::{batch, lines, new};
 use super::fixture::Fixture;
 use crate::support::store::{ANN, chat, name};
-use nanoclaw::domain::account::{ApiToken, Email, PasswordHash, Quota, Role, TokenScopes, Username};
+use nanoclaw::domain::account::{
+    ApiToken, Email, PasswordHash, Quota, Registration, Role, TokenScopes, Username,
+};
 use nanoclaw::domain::id::{FileId, TokenId, UserId};
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::stored_file::{ContentDigest, FilePurpose, StoredFile};
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::ports::{
     AccountChange, AccountError, Accounts, BatchError, Batches, ConversationItems, Conversations, NewAccount,
-    NewInvite, NewItems, NewToken, RegistrationGate, StoredFileError, StoredFiles, Users,
+    NewInvite, NewItems, NewToken, RegistrationGate, StoredFileError, StoredFiles, Users, ValidSetupInvite,
 };
 use serde_json::json;
 
@@ -22,7 +24,7 @@ fn newcomer(name: &str) -> NewAccount {
         email: None,
         password: PasswordHash::new("$argon2id$x".to_owned()),
         role: Role::User,
-        admission: RegistrationGate::Open,
+        admission: RegistrationGate::ByAdmin,
         created_at_ms: NOW_MS,
     }
 }
@@ -68,15 +70,45 @@ fn p4_nodes_give_an_address_and_an_invite_to_one_account() {
         node.store.change_account(user, AccountChange { email, ..AccountChange::default() }).wait()
     });
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1, "{results:?}");
-    let invite =
-        NewInvite { digest: [7; 32], created_at_ms: NOW_MS, expires_at_ms: 2 * NOW_MS, created_by: None };
+    let invite = NewInvite {
+        digest: [7; 32],
+        created_at_ms: NOW_MS,
+        expires_at_ms: 2 * NOW_MS,
+        created_by: Some(ANN),
+    };
     fixture.store.store_invite(invite).wait().unwrap();
     let results = at_once(&fixture, |node, number| {
-        let admission = RegistrationGate::Invited(Some([7; 32]));
+        let admission =
+            RegistrationGate::Public { registration: Registration::Invite, invite: Some([7; 32]) };
         node.store.register(NewAccount { admission, ..newcomer(&format!("guest{number}")) }).wait()
     });
     let refused = results.iter().filter(|result| **result == Err(AccountError::NotInvited)).count();
     assert_eq!(refused, 7, "{results:?}");
+}
+
+#[test]
+fn p4_nodes_that_start_at_once_have_one_setup_invite_and_it_makes_one_account() {
+    let Some(fixture) = Fixture::new() else { return };
+    let invite = |number| NewInvite {
+        digest: [u8::try_from(number).unwrap(); 32],
+        created_at_ms: NOW_MS,
+        expires_at_ms: 2 * NOW_MS,
+        created_by: None,
+    };
+    let results = at_once(&fixture, |node, number| {
+        node.store.store_setup_invite(invite(number), ValidSetupInvite::Kept).wait().unwrap().id
+    });
+    let kept = results[0];
+    assert_eq!(results, vec![kept; 8]);
+    let number = (0..8).find(|number| invite(*number).id() == kept).unwrap();
+    let results = at_once(&fixture, |node, other| {
+        let admission = RegistrationGate::Public {
+            registration: Registration::Invite,
+            invite: Some(invite(number).digest),
+        };
+        node.store.register(NewAccount { admission, ..newcomer(&format!("guest{other}")) }).wait()
+    });
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1, "{results:?}");
 }
 
 #[test]

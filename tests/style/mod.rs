@@ -104,7 +104,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 const CRATES: &[(&str, &[&str])] = &[
     ("redb", &["store"]),
     ("ureq", &["net", "llm", "cli", "webhooks", "telemetry", "web"]),
-    ("hmac", &["webhooks"]),
+    ("hmac", &["http", "webhooks"]),
     ("lettre", &["tools"]),
     ("sha2", &["app", "cli", "webhooks", "http", "llm", "mcp", "store", "domain"]),
     // `mcp` sends the requests of its SDK over it.

@@ -89,6 +89,10 @@ impl Server {
                 ("NANOCLAW_LIMITS__DISK_FREE_PERCENT", "0"),
             ]);
         }
+        if config.contains("auth_mode: multi") && !config.contains("registration: ") {
+            // Most tests need several accounts, and are not about how they are made.
+            command.env("NANOCLAW_REGISTRATION", "open");
+        }
         if !config.contains("listen: ") {
             command.env("NANOCLAW_LISTEN", "127.0.0.1:0");
         }
@@ -225,9 +229,29 @@ impl Server {
         Reply::read(request.send(body))
     }
 
-    /// Registers the account of this body. The first one of a server is the administrator's.
+    /// Registers the account of this body. The first one of a server is the administrator's and gets the
+    /// set-up invite.
     pub(crate) fn register(&self, account: &Value) -> Reply {
-        self.post("/api/auth/register", account)
+        let mut account = account.clone();
+        if let Some(invite) = self.setup_invite() {
+            account["invite"] = invite["code"].clone();
+        }
+        self.post("/api/auth/register", &account)
+    }
+
+    /// A new set-up invite, as the operator gets it; `None` if there is an account.
+    pub(crate) fn setup_invite(&self) -> Option<Value> {
+        let control = std::fs::read(self.dir.join("data/control.json")).expect("the control file");
+        let control: Value = serde_json::from_slice(&control).expect("JSON");
+        let key = format!("Bearer {}", control["key"].as_str().expect("a key"));
+        let reply = self.request(("POST", "/api/invites/setup"), &[("authorization", &key)], "");
+        match reply.status {
+            409 => None,
+            status => {
+                assert_eq!(status, 200, "{}", reply.body);
+                Some(reply.json()["data"].clone())
+            }
+        }
     }
 
     /// Submits a job and returns its id.

@@ -34,14 +34,14 @@ const CLIENTS: usize = 32;
 const DUE_S: u64 = 8;
 /// Longest time for all jobs to start.
 const PATIENCE: Duration = Duration::from_secs(120);
-const CONFIG: &str = "auth_mode: multi\nregistration: open\nworkers: 64\n\
+const CONFIG: &str = "auth_mode: multi\nworkers: 64\n\
     limits: {user_requests_per_minute: 0, queue_jobs: 100000000}\n";
 
 fn measure(users: f64) -> Point {
     let answer = Answer::text("391");
     let provider = Provider::start(&answer, &answer);
     let server = Server::start(&format!("{CONFIG}{}", provider.config()));
-    let keys = create_users(&server.address, whole(users));
+    let keys = create_users(&server, whole(users));
     let due_s = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs() + DUE_S;
     submit_all(&server.address, &keys, due_s);
     assert_eq!(provider.calls(), 0, "the jobs were due before all of them were stored");
@@ -61,11 +61,12 @@ fn wait_for_calls(provider: &Provider, calls: usize) {
 }
 
 /// Creates accounts and returns an API key of each.
-fn create_users(address: &str, count: usize) -> Vec<String> {
+fn create_users(server: &Server, count: usize) -> Vec<String> {
     let account = |name: &str| json!({"username": name, "password": "correct horse battery"}).to_string();
-    let mut connection = Connection::open(address);
-    let reply = connection.post("/api/auth/register", &account("admin")).body;
-    connection.set_key(&id_of(&reply, "/data/token"));
+    let mut connection = Connection::open(&server.address);
+    connection.set_key(&server.control_key());
+    // The first account is an administrator.
+    connection.post("/api/users", &account("admin"));
     let key_of = |number: usize| {
         let reply = connection.post("/api/users", &account(&format!("user-{number}"))).body;
         let path = format!("/api/users/{}/tokens", id_of(&reply, "/data/id"));

@@ -14,6 +14,8 @@ pub(crate) trait AccountAdmin {
     fn tokens(&self, user: u32) -> Result<Vec<Value>, CliError>;
     /// Creates a token; takes the body of `POST /api/users/{id}/tokens`.
     fn create_token(&self, user: u32, body: Map<String, Value>) -> Result<Value, CliError>;
+    /// Replaces the set-up invite; an error if there is an account.
+    fn renew_setup_invite(&self) -> Result<Value, CliError>;
     /// Revokes a token; an unknown one is an error.
     fn revoke(&self, user: u32, token: &str) -> Result<(), CliError>;
 }

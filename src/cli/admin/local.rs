@@ -1,11 +1,12 @@
 //! Accounts and tokens in a store that no server has open.
 
 use super::account_admin::AccountAdmin;
+use crate::app::renew_setup_invite;
 use crate::app::system::SystemEntropy;
 use crate::cli::error::CliError;
-use crate::domain::account::{Account, PasswordHash};
+use crate::config::Config;
+use crate::domain::account::{Account, AuthMode, PasswordHash};
 use crate::domain::id::{IdGenerator, TokenId, UserId};
-use crate::domain::limits::Limits;
 use crate::domain::secret::Secret;
 use crate::http::api_key::{SecretKind, generate};
 use crate::http::password::hash_password;
@@ -22,7 +23,7 @@ const PAGE: usize = 1_000;
 pub(crate) struct LocalAdmin {
     pub(super) store: Arc<dyn NodeStore>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) limits: Limits,
+    pub(super) config: Config,
 }
 
 impl LocalAdmin {
@@ -77,8 +78,16 @@ impl AccountAdmin for LocalAdmin {
         let id = TokenId::from_bits(IdGenerator::default().mint(now_ms, SystemEntropy.random()));
         let token = request.into_token((id, owner.id), now_ms, generated.hint).map_err(failed)?;
         let new = NewToken { token: token.clone(), digest: generated.digest };
-        self.store.store_token(new, self.limits.tokens).wait().map_err(failed)?;
+        self.store.store_token(new, self.config.limits.tokens).wait().map_err(failed)?;
         to_json(TokenResponse::of(token).with_key(&generated.secret))
+    }
+
+    fn renew_setup_invite(&self) -> Result<Value, CliError> {
+        if self.config.auth_mode == AuthMode::Single {
+            let message = "there are no accounts: the configuration says auth_mode: single";
+            return Err(CliError::failed(message).hint("set auth_mode: multi"));
+        }
+        to_json(renew_setup_invite(&self.config, &*self.store, &*self.clock).map_err(failed)?)
     }
 
     fn revoke(&self, user: u32, token: &str) -> Result<(), CliError> {

@@ -32,7 +32,7 @@ pub(crate) enum StoreAccess {
 pub(crate) fn open(config: &Config, clock: &Arc<dyn Clock>) -> Result<Box<dyn AccountAdmin>, CliError> {
     Ok(match access(config, clock)? {
         StoreAccess::Local(store) => {
-            Box::new(LocalAdmin { store, clock: Arc::clone(clock), limits: config.limits.clone() })
+            Box::new(LocalAdmin { store, clock: Arc::clone(clock), config: config.clone() })
         }
         StoreAccess::Remote(client) => Box::new(RemoteAdmin(client)),
     })

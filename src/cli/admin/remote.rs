@@ -65,6 +65,10 @@ impl AccountAdmin for RemoteAdmin {
         self.0.post(&format!("/api/users/{user}/tokens"), Some(&body.into())).map(data)
     }
 
+    fn renew_setup_invite(&self) -> Result<Value, CliError> {
+        self.0.post("/api/invites/setup", None).map(data)
+    }
+
     fn revoke(&self, user: u32, token: &str) -> Result<(), CliError> {
         self.0.delete(&format!("/api/users/{user}/tokens/{}", path_segment(token)?)).map(drop)
     }

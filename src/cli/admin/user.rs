@@ -11,6 +11,12 @@ use serde_json::{Map, Value, json};
 pub(crate) enum UserCommand {
     /// Create an account; asks for its password
     Add(UserAddArgs),
+    /// Print a link for the first account; it replaces the one before
+    SetupLink {
+        /// Print the link, its code and its expiry as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// List all accounts
     List {
         /// Print the list as JSON
@@ -64,6 +70,10 @@ pub(crate) struct UserAddArgs {
     json: bool,
 }
 
+/// What to do with a code where the address of the console is not known.
+const NO_LINK: &str =
+    "; enter it on the console's first page, or send it as 'invite' to POST /api/auth/register";
+
 pub(crate) fn user(
     admin: impl FnOnce() -> Result<Box<dyn AccountAdmin>, CliError>,
     command: &UserCommand,
@@ -71,6 +81,7 @@ pub(crate) fn user(
 ) -> Result<(), CliError> {
     match command {
         UserCommand::Add(args) => add(admin, args, terminal),
+        UserCommand::SetupLink { json } => setup_link(&admin()?.renew_setup_invite()?, *json, terminal),
         UserCommand::List { json } => Ok(terminal.list(admin()?.users()?, *json, describe)?),
         UserCommand::Passwd { name, password_stdin, json } => {
             // Read first: the store is not kept open while the user types.
@@ -104,6 +115,18 @@ fn add(
         "username": args.name, "email": args.email, "role": role, "password": password.reveal(),
     });
     show(&admin()?.register(object(body))?, args.json, terminal)
+}
+
+fn setup_link(invite: &Value, json: bool, terminal: &Terminal) -> Result<(), CliError> {
+    if json {
+        return Ok(terminal.line(&invite.to_string())?);
+    }
+    let (code, link, expires_at) = (text(invite, "code"), text(invite, "link"), text(invite, "expires_at"));
+    terminal.info(&format!(
+        "it makes the administrator's account and is valid until {expires_at}; the one before no longer works{}",
+        if link.is_empty() { NO_LINK } else { "" }
+    ));
+    Ok(terminal.line(if link.is_empty() { code } else { link })?)
 }
 
 fn change(admin: &dyn AccountAdmin, name: &str, body: Value) -> Result<Value, CliError> {

@@ -25,14 +25,18 @@ pub(super) fn check_installation(config: &Config, missing: Option<&str>) -> Vec<
     let warnings = config.warnings.clone();
     let notes = [advice, config.original_keys_note()].into_iter().flatten().chain(warnings.clone());
     let advice = notes.collect::<Vec<_>>().join("; ");
-    let advice = Some(advice).filter(|advice| !advice.is_empty());
+    let config_check = match (warnings.is_empty(), advice.is_empty()) {
+        (true, true) => DoctorCheck::good("config", file_text),
+        (true, false) => DoctorCheck::good("config", file_text).advised(Some(advice)),
+        (false, _) => DoctorCheck::warned("config", file_text, advice),
+    };
     let facts = json!({"file": file, "warnings": warnings});
     let store = match &config.store.url {
         Some(url) => check_database(config, url),
         None => vec![check_store(&config.data_dir)],
     };
     vec![
-        DoctorCheck::good("config", file_text).advised(advice).with(facts),
+        config_check.with(facts),
         check_models(config, missing.is_some()),
         check_data_dir(&config.data_dir),
         check_disk(config),

@@ -158,6 +158,11 @@ export default {
   "Log in": "登录",
   "You are invited. Choose a user name and a password.": "你已受邀加入，请设置用户名和密码。",
   "Make the account": "注册",
+  "Create the administrator": "创建管理员",
+  "There is no account yet. The first one is the administrator's.": "还没有任何账号。第一个账号属于管理员。",
+  "Set-up invite": "初始邀请码",
+  "The server prints it at its start, and it is valid for 24 hours. A new one, on the server: nanoclaw user setup-link":
+    "服务器启动时会打印它，24 小时内有效。在服务器上生成新的：nanoclaw user setup-link",
   "I have an account": "我已有账号",
   "I have an invite": "我有邀请码",
 

@@ -1,11 +1,12 @@
-// Login, and registration with an invite.
+// Login, and registration with an invite: that of an administrator, or the set-up invite of a server that has no
+// account yet.
 
 import { html, useEffect, useNow, useSignal, useState } from "../lib/ui.js";
 import * as api from "../lib/api.js";
 import { duration, plain } from "../lib/format.js";
 import { LANGUAGES, language, setLanguage, t } from "../lib/i18n.js";
 import { go, href, route } from "../lib/router.js";
-import { loadSession, login } from "../session.js";
+import { loadSession, login, session } from "../session.js";
 import { Field } from "../parts/basics.js";
 import { Icon, iconAddress } from "../parts/icons.js";
 
@@ -29,10 +30,13 @@ function Problem({ failure }) {
   </div>`;
 }
 
-function Fields({ isNew, invite }) {
+function Fields({ isNew, isSetup, invite }) {
+  const hint = isSetup
+    ? t("The server prints it at its start, and it is valid for 24 hours. A new one, on the server: nanoclaw user setup-link")
+    : t("You get it from an administrator, mostly as a link.");
   return html`
     ${isNew &&
-    html`<${Field} label=${t("Invite")} hint=${t("You get it from an administrator, mostly as a link.")}>
+    html`<${Field} label=${isSetup ? t("Set-up invite") : t("Invite")} hint=${hint}>
       <input name="invite" defaultValue=${invite} required autocomplete="off" spellcheck=${false} />
     <//>`}
     <${Field} label=${t("User name")}>
@@ -45,17 +49,20 @@ function Fields({ isNew, invite }) {
 }
 
 export function Login() {
-  const [at, words] = [useSignal(route), useSignal(language)];
-  const invite = at.query.get("invite") ?? "";
-  const [isNew, setNew] = useState(invite !== "");
+  const [at, words, isSetup] = [useSignal(route), useSignal(language), !useSignal(session).isSetUp];
+  // A set-up link that was used leads to the login.
+  const invite = (at.view !== "setup" || isSetup) && (at.query.get("invite") ?? "");
+  const [isInvited, setInvited] = useState(Boolean(invite));
+  const isNew = isSetup || isInvited;
+  const title = isSetup ? t("Create the administrator") : isNew ? t("Make an account") : t("Log in");
   const [failure, setFailure] = useState(null);
   const [isBusy, setBusy] = useState(false);
   useEffect(() => {
-    if (invite) setNew(true);
+    if (invite) setInvited(true);
   }, [invite]);
   useEffect(() => {
-    document.title = `${isNew ? t("Make an account") : t("Log in")} · NanoClaw`;
-  }, [isNew, words]);
+    document.title = `${title} · NanoClaw`;
+  }, [title]);
   const submit = async (event) => {
     event.preventDefault();
     const form = Object.fromEntries(new FormData(event.currentTarget));
@@ -69,27 +76,29 @@ export function Login() {
         await loadSession();
       } else await login(name, form.password);
       // The address of an invite leads nowhere for somebody who is logged in.
-      if (at.view === "login") go(href("chat"), true);
+      if (["login", "setup"].includes(at.view)) go(href("chat"), true);
     } catch (error) {
+      // Somebody else may have made the first account meanwhile.
+      if (isSetup && error.status === 403) await loadSession().catch(() => {});
       setFailure({ error, atMs: Date.now() });
       setBusy(false);
     }
   };
   const change = () => {
     setFailure(null);
-    setNew(!isNew);
+    setInvited(!isInvited);
   };
   return html`<main class="login">
     <div class="login-box">
       <div class="login-head"><img src=${iconAddress()} alt="" /><h1>NanoClaw</h1></div>
-      <form class="form" key=${isNew} onSubmit=${submit} aria-label=${isNew ? t("Make an account") : t("Log in")}>
-        ${isNew && html`<p class="dim">${t("You are invited. Choose a user name and a password.")}</p>`}
-        <${Fields} isNew=${isNew} invite=${invite} />
+      <form class="form" key=${`${isNew} ${invite}`} onSubmit=${submit} aria-label=${title}>
+        ${isNew && html`<p class="dim">${isSetup ? t("There is no account yet. The first one is the administrator's.") : t("You are invited. Choose a user name and a password.")}</p>`}
+        <${Fields} isNew=${isNew} isSetup=${isSetup} invite=${invite || ""} />
         ${failure && html`<${Problem} failure=${failure} />`}
         <button class="button primary" disabled=${isBusy} aria-busy=${isBusy}>${isNew ? t("Make the account") : t("Log in")}</button>
       </form>
       <div class="login-foot">
-        <button type="button" class="button quiet small" onClick=${change}>${isNew ? t("I have an account") : t("I have an invite")}</button>
+        ${!isSetup && html`<button type="button" class="button quiet small" onClick=${change}>${isNew ? t("I have an account") : t("I have an invite")}</button>`}
         <select aria-label=${t("Language")} value=${words} onChange=${(event) => setLanguage(event.currentTarget.value)}>
           ${LANGUAGES.map(([code, name]) => html`<option value=${code} selected=${code === words}>${name}</option>`)}
         </select>

@@ -1,9 +1,12 @@
 //! `/api/invites`: codes with which one person each may register, for administrators. A code is shown once,
 //! when it is made.
 
+use super::auth::NO_ACCOUNTS;
 use super::envelope::{self, PageResponse, date};
+use crate::domain::account::AuthMode;
 use crate::domain::id::{InviteId, UserId};
 use crate::http::auth::api_key::{SecretKind, generate};
+use crate::http::auth::setup_invite::{SetupInviteResponse, generate_setup_invite};
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::body::RequestBody;
@@ -12,7 +15,7 @@ use crate::http::request::json;
 use crate::http::request::quoted::quoted;
 use crate::http::request::values::WholeNumber;
 use crate::http::response::HandlerResult;
-use crate::ports::{NewInvite, PendingInvite};
+use crate::ports::{NewInvite, PendingInvite, ValidSetupInvite};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -38,7 +41,7 @@ pub(crate) struct InviteResponse<'a> {
     expires_at: String,
 }
 
-/// An invite that nobody has used yet. An invite of the server itself has no `created_by`.
+/// An invite that nobody has used yet. The set-up invite has no `created_by`.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "PendingInvite"))]
 #[derive(Serialize)]
 pub(crate) struct PendingInviteResponse {
@@ -74,6 +77,18 @@ pub(crate) async fn create(
         code: invite.secret.reveal(),
         expires_at: date(expires_at_ms),
     }))
+}
+
+/// `POST /api/invites/setup`: a set-up invite for the first account; the one before stops working.
+pub(crate) async fn renew_setup(context: &Arc<ServerContext>, _: &RequestContext) -> HandlerResult {
+    let app = &context.app;
+    if app.auth.mode == AuthMode::Single {
+        return Err(NO_ACCOUNTS);
+    }
+    let (invite, code) = generate_setup_invite(&app.auth.session_key, app.clock.now_ms());
+    let stored = app.users.store_setup_invite(invite, ValidSetupInvite::Replaced).await?;
+    let console_url = app.console_url.as_deref();
+    Ok(envelope::data(SetupInviteResponse::new(&code, console_url, stored.expires_at_ms)))
 }
 
 /// `GET /api/invites`: those that can still be used, by id.

@@ -5,6 +5,7 @@ use crate::domain::secret::Secret;
 use crate::ports::{Entropy, SecretDigest};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest as _, Sha256};
 
 /// What a secret is for. Its prefix names it.
@@ -45,7 +46,19 @@ pub(crate) struct GeneratedSecret {
 }
 
 pub(crate) fn generate(kind: SecretKind, entropy: &dyn Entropy) -> GeneratedSecret {
-    let text = format!("{}{}", kind.prefix(), URL_SAFE_NO_PAD.encode(entropy.random_key()));
+    with_random(kind, &entropy.random_key())
+}
+
+/// A secret that only holders of the key can compute from the text.
+pub(crate) fn derive(kind: SecretKind, key: &[u8], text: &str) -> GeneratedSecret {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key)
+        .unwrap_or_else(|_| unreachable!("HMAC takes a key of any length"));
+    mac.update(text.as_bytes());
+    with_random(kind, &mac.finalize().into_bytes())
+}
+
+fn with_random(kind: SecretKind, random: &[u8]) -> GeneratedSecret {
+    let text = format!("{}{}", kind.prefix(), URL_SAFE_NO_PAD.encode(random));
     let hint = text.get(text.len().saturating_sub(HINT_CHARS)..).unwrap_or_default().to_owned();
     GeneratedSecret { digest: digest(&text), secret: text.into(), hint }
 }

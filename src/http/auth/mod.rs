@@ -15,6 +15,7 @@ pub(crate) mod password;
 mod rate_limit;
 mod reserved_windows;
 mod session;
+pub mod setup_invite;
 mod state;
 pub(crate) mod ticket;
 mod window_counter;

@@ -10,6 +10,7 @@ use super::ticket::TicketStreams;
 use crate::http::dependencies::AppDependencies;
 use crate::ports::RateWindows;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 pub(crate) struct AuthState {
     pub(crate) sessions: SessionSigner,
@@ -17,6 +18,8 @@ pub(crate) struct AuthState {
     pub(crate) throttle: LoginThrottle,
     pub(crate) rates: RequestRates,
     pub(crate) tickets: TicketStreams,
+    /// Whether there was an account at the last look.
+    pub(crate) has_accounts: AtomicBool,
 }
 
 impl AuthState {
@@ -29,6 +32,7 @@ impl AuthState {
             throttle: LoginThrottle::new(&app.limits, windows),
             rates: RequestRates::new(&app.limits, app.windows.clone()),
             tickets: TicketStreams::new(app.windows.clone()),
+            has_accounts: AtomicBool::new(false),
         }
     }
 }

@@ -160,7 +160,7 @@ impl House {
             email: None,
             password: password::hash_password(&Secret::from("password".to_owned()), 1).expect("hashed"),
             role: Role::User,
-            admission: RegistrationGate::Open,
+            admission: RegistrationGate::ByAdmin,
             created_at_ms: 0,
         };
         self.users.register(new).await.expect("registered")

@@ -21,13 +21,6 @@ pub enum BoundAddress {
     Unix(PathBuf),
 }
 
-impl BoundAddress {
-    /// Whether other machines may reach it.
-    pub fn is_public(&self) -> bool {
-        matches!(self, Self::Tcp(address) if !address.ip().to_canonical().is_loopback())
-    }
-}
-
 impl std::fmt::Display for BoundAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -319,7 +319,6 @@ pub(crate) fn app(store: &Arc<MemoryStore>) -> AppDependencies {
         auth: AuthSettings {
             mode: AuthMode::Single,
             registration: Registration::Open,
-            first_needs_invite: false,
             session_key: vec![7; 32],
             control_key_digest: None,
             metrics_are_public: false,
@@ -344,6 +343,7 @@ pub(crate) fn app(store: &Arc<MemoryStore>) -> AppDependencies {
         allowed_hosts: Vec::new(),
         allowed_origins: Vec::new(),
         has_console: true,
+        console_url: None,
         has_mcp_server: true,
     }
 }

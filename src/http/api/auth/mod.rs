@@ -7,6 +7,10 @@ pub(crate) mod token;
 
 use crate::http::error::ApiError;
 
+/// What a server without accounts answers.
+pub(crate) const NO_ACCOUNTS: ApiError =
+    ApiError::Forbidden("there are no accounts: the server runs with auth_mode: single");
+
 /// The largest body, bytes, and the most values in it: anybody may send one.
 const BODY_BOUNDS: (usize, usize) = (16 * 1024, 64);
 

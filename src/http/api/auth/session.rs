@@ -16,7 +16,7 @@ use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
 use crate::http::request::json;
 use crate::http::request::values::SecretText;
-use crate::http::response::{self, HandlerResult, HttpResponse};
+use crate::http::response::{self, HandlerResult};
 use crate::ports::AccountChange;
 use hyper::Method;
 use hyper::header::SET_COOKIE;
@@ -29,13 +29,18 @@ pub(crate) struct AuthModeResponse {
     mode: &'static str,
     /// Whether this request's credential is valid.
     authenticated: bool,
+    /// Whether an account has a password. With `multi` and without one, `POST /api/auth/register` makes the
+    /// administrator's with the set-up invite.
+    has_accounts: bool,
 }
 
-/// `single` or `multi`, and whether the caller is logged in: a page asks this before it asks for anything
-/// that would be a 401.
-pub(crate) fn mode(context: &ServerContext, request: &RequestContext) -> HttpResponse {
+/// `single` or `multi`, whether the caller is logged in, and whether anybody could be: a page asks this
+/// before it asks for anything that would be a 401.
+pub(crate) async fn mode(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let authenticated = request.caller.proof != CallerProof::Nobody;
-    envelope::data(AuthModeResponse { mode: context.app.auth.mode.as_str(), authenticated })
+    let has_accounts = context.has_accounts().await?;
+    let mode = context.app.auth.mode.as_str();
+    Ok(envelope::data(AuthModeResponse { mode, authenticated, has_accounts }))
 }
 
 #[cfg_attr(test, derive(schemars::JsonSchema))]

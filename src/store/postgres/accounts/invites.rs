@@ -2,7 +2,11 @@
 //! the invite in lists, and nobody can compute the code from it.
 
 use crate::domain::id::InviteId;
-use crate::ports::{InvitePage, NewInvite, PendingInvite, SecretDigest, StoreError};
+use crate::ports::{
+    AccountError, InviteKind, InvitePage, NewInvite, PendingInvite, RequiredInvite, SecretDigest, StoreError,
+    ValidSetupInvite,
+};
+use crate::store::postgres::accounts::write::has_no_passwords;
 use crate::store::postgres::session::{Columns, Params, SqlSession, sql_number, sql_user};
 use crate::store::postgres::writer::act::Act;
 use tokio_postgres::Row;
@@ -34,6 +38,10 @@ fn read_invite(row: &Row) -> Result<PendingInvite, StoreError> {
     })
 }
 
+/// The condition of set-up invites: the server itself makes no others. An invite of an earlier build, without
+/// its time, may be anybody's.
+const IS_SETUP: &str = "(created_by IS NULL AND created_at_ms IS NOT NULL)";
+
 impl Act<'_> {
     /// Stores an invite and removes expired ones.
     pub(crate) async fn store_invite(&mut self, invite: &NewInvite) -> Result<(), StoreError> {
@@ -63,11 +71,49 @@ impl Act<'_> {
         Ok(was_valid)
     }
 
-    /// Whether an invite is valid. It stays valid until the end of the transaction.
-    pub(crate) async fn lock_invite(&self, digest: &SecretDigest) -> Result<bool, StoreError> {
-        let sql = "SELECT expires_at_ms FROM invites WHERE digest = $1 FOR UPDATE";
-        let found = self.session.row(sql, &[&digest.as_slice()]).await?;
-        Ok(found.map(|row| row.number(0)).transpose()?.is_some_and(|expires| expires > self.now_ms))
+    /// Stores the set-up invite in place of the others, and returns the one in force.
+    pub(crate) async fn store_setup_invite(
+        &mut self,
+        invite: &NewInvite,
+        valid: ValidSetupInvite,
+    ) -> Result<PendingInvite, AccountError> {
+        self.lock_accounts().await?;
+        if !has_no_passwords(&self.session).await? {
+            return Err(AccountError::AccountExists);
+        }
+        if valid == ValidSetupInvite::Kept
+            && let Some(kept) = self.valid_setup_invite().await?
+        {
+            return Ok(kept);
+        }
+        self.remove_setup_invites().await?;
+        self.store_invite(invite).await?;
+        Ok(invite.pending())
+    }
+
+    async fn valid_setup_invite(&self) -> Result<Option<PendingInvite>, StoreError> {
+        let sql = format!(
+            "SELECT id, created_at_ms, expires_at_ms, created_by FROM invites WHERE {IS_SETUP} AND expires_at_ms > $1 \
+             ORDER BY id LIMIT 1"
+        );
+        let found = self.session.row(&sql, &[&sql_number(self.now_ms)]).await?;
+        found.as_ref().map(read_invite).transpose()
+    }
+
+    /// Removes the set-up invite: the first account exists, or another invite takes its place.
+    pub(crate) async fn remove_setup_invites(&mut self) -> Result<(), StoreError> {
+        self.session.send(&format!("DELETE FROM invites WHERE {IS_SETUP}"), &[]).await
+    }
+
+    /// Fails if the invite is not valid. It stays valid until the end of the transaction.
+    pub(crate) async fn lock_invite(&self, required: RequiredInvite) -> Result<(), AccountError> {
+        let sql =
+            format!("SELECT expires_at_ms FROM invites WHERE digest = $1 AND {IS_SETUP} = $2 FOR UPDATE");
+        let is_setup = required.kind == InviteKind::Setup;
+        let found = self.session.row(&sql, &[&required.digest.as_slice(), &is_setup]).await?;
+        let expires_at_ms = found.map(|row| row.number(0)).transpose()?;
+        let is_valid = expires_at_ms.is_some_and(|expires_at_ms| expires_at_ms > self.now_ms);
+        if is_valid { Ok(()) } else { Err(required.kind.refusal()) }
     }
 
     /// Removes an invite that a registration uses up.

@@ -3,9 +3,10 @@
 use crate::domain::account::{Account, ApiToken, lookup_name};
 use crate::domain::id::{InviteId, TokenId, UserId};
 use crate::ports::{
-    AccountChange, AccountError, AccountPage, InvitePage, NewAccount, NewInvite, NewToken, SecretDigest,
-    StoreError, Ticket, Users,
+    AccountChange, AccountError, AccountPage, InvitePage, NewAccount, NewInvite, NewToken, PendingInvite,
+    SecretDigest, StoreError, Ticket, Users, ValidSetupInvite,
 };
+use crate::store::postgres::accounts::write::has_no_passwords;
 use crate::store::postgres::accounts::{invites, tokens};
 use crate::store::postgres::session::{Columns, SqlSession, sql_number, sql_user};
 use crate::store::postgres::store::PostgresStore;
@@ -33,16 +34,20 @@ impl Users for PostgresStore {
         self.write_in_order(async move |act: &mut Act<'_>| act.store_invite(&invite).await)
     }
 
+    fn store_setup_invite(
+        &self,
+        invite: NewInvite,
+        valid: ValidSetupInvite,
+    ) -> Ticket<PendingInvite, AccountError> {
+        self.write_in_order(async move |act: &mut Act<'_>| act.store_setup_invite(&invite, valid).await)
+    }
+
     fn revoke_invite(&self, id: InviteId) -> Ticket<bool> {
         self.write_in_order(async move |act: &mut Act<'_>| act.revoke_invite(id).await)
     }
 
     fn has_no_accounts(&self) -> Result<bool, StoreError> {
-        self.read(async |session: &SqlSession<'_>| {
-            // A column, so that an account with an unreadable row counts as well.
-            let sql = "SELECT NOT EXISTS (SELECT FROM users WHERE has_password)";
-            session.one(sql, &[]).await?.column(0)
-        })
+        self.read(async |session: &SqlSession<'_>| has_no_passwords(session).await)
     }
 
     fn account(&self, user: UserId) -> Result<Option<Account>, StoreError> {

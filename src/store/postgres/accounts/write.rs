@@ -3,8 +3,8 @@
 
 use crate::domain::account::{Account, Email, Role};
 use crate::domain::id::UserId;
-use crate::ports::{AccountChange, AccountError, NewAccount, RegistrationGate, SecretDigest, StoreError};
-use crate::store::postgres::session::{Columns, Params, document, sql_user};
+use crate::ports::{AccountChange, AccountError, NewAccount, StoreError};
+use crate::store::postgres::session::{Columns, Params, SqlSession, document, sql_user};
 use crate::store::postgres::writer::act::Act;
 use crate::store::rows::account::{changed_account, default_account, is_active_admin, registered_account};
 
@@ -24,7 +24,10 @@ impl Act<'_> {
         self.lock_accounts().await?;
         let stored = self.stored_accounts(new).await?;
         let is_first = !stored.has_passwords;
-        let invite = self.check_admission(new.admission, is_first).await?;
+        let invite = new.admission.required_invite(is_first)?;
+        if let Some(invite) = invite {
+            self.lock_invite(invite).await?;
+        }
         let limit = self.limits.accounts;
         if stored.count.saturating_add(u64::from(!stored.has_default)) >= limit {
             return Err(AccountError::AccountsFull { limit });
@@ -34,8 +37,11 @@ impl Act<'_> {
         }
         let account = registered_account(new, next_user(stored.highest)?, is_first);
         // All checks have passed: writes start here.
-        if let Some(digest) = invite {
-            self.use_invite(&digest).await?;
+        if let Some(invite) = invite {
+            self.use_invite(&invite.digest).await?;
+        }
+        if is_first {
+            self.remove_setup_invites().await?;
         }
         let default = (!stored.has_default).then(|| default_account(new.created_at_ms));
         let accounts: Vec<&Account> = default.iter().chain([&account]).collect();
@@ -63,11 +69,14 @@ impl Act<'_> {
             self.refuse_last_admin(user).await?;
         }
         self.put_accounts(&[&after]).await?;
+        if before.password.is_none() && after.password.is_some() {
+            self.remove_setup_invites().await?;
+        }
         Ok(Some(after))
     }
 
     /// Makes registrations and changes on which other accounts depend wait for each other.
-    async fn lock_accounts(&self) -> Result<(), StoreError> {
+    pub(crate) async fn lock_accounts(&self) -> Result<(), StoreError> {
         let sql = "SELECT pg_advisory_xact_lock(hashtext('accounts'), hashtext(current_schema()))";
         self.session.execute(sql, &[]).await.map(|_| ())
     }
@@ -102,27 +111,6 @@ impl Act<'_> {
             highest: row.number(3)?,
             taken,
         })
-    }
-
-    /// Checks whether the account may be created. Returns the invite that it uses up.
-    async fn check_admission(
-        &self,
-        admission: RegistrationGate,
-        is_first: bool,
-    ) -> Result<Option<SecretDigest>, AccountError> {
-        match admission {
-            RegistrationGate::Open | RegistrationGate::ByAdmin => Ok(None),
-            RegistrationGate::Invited(_) | RegistrationGate::FirstOnly if is_first => Ok(None),
-            RegistrationGate::FirstOnly => Err(AccountError::RegistrationClosed),
-            RegistrationGate::Invited(None) => Err(AccountError::NotInvited),
-            RegistrationGate::Setup(digest) | RegistrationGate::Invited(Some(digest)) => {
-                if self.lock_invite(&digest).await? {
-                    Ok(Some(digest))
-                } else {
-                    Err(AccountError::NotInvited)
-                }
-            }
-        }
     }
 
     async fn refuse_taken_email(&self, email: &Email, unless: UserId) -> Result<(), AccountError> {
@@ -165,6 +153,12 @@ impl Act<'_> {
         let params: Params<'_> = &[&ids, &names, &emails, &roles, &are_active, &have_passwords, &rows];
         self.session.execute(sql, params).await.map(|_| ())
     }
+}
+
+/// Whether the next registration makes the administrator. A column says it, so that an account with an
+/// unreadable row counts as one with a password.
+pub(crate) async fn has_no_passwords(session: &SqlSession<'_>) -> Result<bool, StoreError> {
+    session.one("SELECT NOT EXISTS (SELECT FROM users WHERE has_password)", &[]).await?.column(0)
 }
 
 /// Name of a role in the table.

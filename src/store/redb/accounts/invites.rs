@@ -2,9 +2,14 @@
 //! the invite in lists, and nobody can compute the code from it.
 
 use crate::domain::id::{InviteId, UserId};
-use crate::ports::{InvitePage, NewInvite, PendingInvite, SecretDigest, StoreError};
+use crate::ports::{
+    AccountError, InviteKind, InvitePage, NewInvite, PendingInvite, RequiredInvite, SecretDigest, StoreError,
+    ValidSetupInvite,
+};
+use crate::store::redb::accounts::write::has_no_passwords;
 use crate::store::redb::codec::keys::accounts::{AccountLookup, AccountLookupBytes, AccountLookupKey};
 use crate::store::redb::codec::read_transaction::ReadTransaction;
+use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::ACCOUNT_LOOKUP;
 use crate::store::redb::codec::values;
 use crate::store::redb::writer::transaction::Transaction;
@@ -29,6 +34,14 @@ impl InviteRow {
         }
     }
 
+    /// The server itself makes set-up invites only. An invite of an earlier build may be anybody's.
+    pub(crate) fn kind(self) -> InviteKind {
+        match self {
+            Self::Whole { created_by: None, .. } => InviteKind::Setup,
+            Self::Whole { .. } | Self::Expiry(_) => InviteKind::Ordinary,
+        }
+    }
+
     fn pending(self, id: InviteId) -> PendingInvite {
         let (created_at_ms, created_by) = match self {
             Self::Expiry(_) => (None, None),
@@ -47,6 +60,10 @@ fn key(id: InviteId, rest: u8) -> AccountLookupBytes {
     for (byte, of_id) in digest.iter_mut().zip(id.to_bytes()) {
         *byte = of_id;
     }
+    invite_key(digest)
+}
+
+fn invite_key(digest: SecretDigest) -> AccountLookupBytes {
     AccountLookupKey { by: AccountLookup::Invite, digest }.encode()
 }
 
@@ -66,17 +83,74 @@ impl Transaction<'_> {
     pub(crate) fn store_invite(&mut self, invite: &NewInvite) -> Result<(), StoreError> {
         self.refuse_low_disk()?;
         let now_ms = self.now_ms;
-        let (first, last) = AccountLookupKey::ends(AccountLookup::Invite);
-        let lookup = &mut self.tables.account_lookup;
-        let expired = |bytes: &[u8]| {
-            values::decode::<InviteRow>(bytes).is_ok_and(|invite| invite.expires_at_ms() <= now_ms)
-        };
-        lookup
-            .retain_in::<&AccountLookupBytes>(&first.encode()..=&last.encode(), |_, bytes| !expired(bytes))?;
-        let key = AccountLookupKey { by: AccountLookup::Invite, digest: invite.digest }.encode();
+        self.remove_invites(|row| row.expires_at_ms() <= now_ms)?;
         let NewInvite { created_at_ms, expires_at_ms, created_by, .. } = *invite;
-        lookup.put_row(&key, &InviteRow::Whole { created_at_ms, expires_at_ms, created_by })?;
+        let row = InviteRow::Whole { created_at_ms, expires_at_ms, created_by };
+        self.tables.account_lookup.put_row(&invite_key(invite.digest), &row)?;
         self.mark_dirty();
+        Ok(())
+    }
+
+    /// Stores the set-up invite in place of the others, and returns the one in force.
+    pub(crate) fn store_setup_invite(
+        &mut self,
+        invite: &NewInvite,
+        valid: ValidSetupInvite,
+    ) -> Result<PendingInvite, AccountError> {
+        if !has_no_passwords(&self.tables.users)? {
+            return Err(AccountError::AccountExists);
+        }
+        if valid == ValidSetupInvite::Kept
+            && let Some(kept) = self.valid_setup_invite()?
+        {
+            return Ok(kept);
+        }
+        self.remove_setup_invites()?;
+        self.store_invite(invite)?;
+        Ok(invite.pending())
+    }
+
+    fn valid_setup_invite(&self) -> Result<Option<PendingInvite>, StoreError> {
+        let (first, last) = AccountLookupKey::ends(AccountLookup::Invite);
+        let (first, last) = (first.encode(), last.encode());
+        for entry in self.tables.account_lookup.range::<&AccountLookupBytes>(&first..=&last)? {
+            let (key, bytes) = entry?;
+            let row = values::decode::<InviteRow>(bytes.value()).ok();
+            let row = row.filter(|row| row.kind() == InviteKind::Setup && row.expires_at_ms() > self.now_ms);
+            if let Some(row) = row {
+                return Ok(Some(row.pending(id_of(key.value()))));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Removes the set-up invite: the first account exists, or another invite takes its place.
+    pub(crate) fn remove_setup_invites(&mut self) -> Result<(), StoreError> {
+        self.remove_invites(|row| row.kind() == InviteKind::Setup)
+    }
+
+    /// Removes the readable invites for which `is_removed` holds.
+    fn remove_invites(&mut self, is_removed: impl Fn(InviteRow) -> bool) -> Result<(), StoreError> {
+        let (first, last) = AccountLookupKey::ends(AccountLookup::Invite);
+        self.tables
+            .account_lookup
+            .retain_in::<&AccountLookupBytes>(&first.encode()..=&last.encode(), |_, bytes| {
+                !values::decode(bytes).is_ok_and(&is_removed)
+            })?;
+        Ok(())
+    }
+
+    /// Fails if the invite is not valid.
+    pub(crate) fn check_invite(&self, required: RequiredInvite) -> Result<(), AccountError> {
+        match self.tables.account_lookup.row::<InviteRow>(&invite_key(required.digest))? {
+            Some(row) if row.kind() == required.kind && row.expires_at_ms() > self.now_ms => Ok(()),
+            _ => Err(required.kind.refusal()),
+        }
+    }
+
+    /// Removes an invite that a registration uses up.
+    pub(crate) fn use_invite(&mut self, digest: SecretDigest) -> Result<(), StoreError> {
+        self.tables.account_lookup.remove(&invite_key(digest))?;
         Ok(())
     }
 

@@ -3,8 +3,8 @@
 use crate::domain::account::{Account, ApiToken, lookup_name};
 use crate::domain::id::{InviteId, TokenId, UserId};
 use crate::ports::{
-    AccountChange, AccountError, AccountPage, InvitePage, NewAccount, NewInvite, NewToken, SecretDigest,
-    StoreError, Ticket, Users,
+    AccountChange, AccountError, AccountPage, InvitePage, NewAccount, NewInvite, NewToken, PendingInvite,
+    SecretDigest, StoreError, Ticket, Users, ValidSetupInvite,
 };
 use crate::store::redb::accounts::invites;
 use crate::store::redb::accounts::tokens::TokenRow;
@@ -39,6 +39,14 @@ impl Users for RedbStore {
 
     fn store_invite(&self, invite: NewInvite) -> Ticket<()> {
         self.offer(WriteOptions::default(), move |transaction| transaction.store_invite(&invite))
+    }
+
+    fn store_setup_invite(
+        &self,
+        invite: NewInvite,
+        valid: ValidSetupInvite,
+    ) -> Ticket<PendingInvite, AccountError> {
+        self.offer(WriteOptions::default(), move |transaction| transaction.store_setup_invite(&invite, valid))
     }
 
     fn revoke_invite(&self, id: InviteId) -> Ticket<bool> {

@@ -3,8 +3,7 @@
 
 use crate::domain::account::Account;
 use crate::domain::id::UserId;
-use crate::ports::{AccountChange, AccountError, NewAccount, RegistrationGate, SecretDigest, StoreError};
-use crate::store::redb::accounts::invites::InviteRow;
+use crate::ports::{AccountChange, AccountError, NewAccount, StoreError};
 use crate::store::redb::codec::keys::accounts::{
     AccountBytes, AccountLookup, AccountLookupKey, account_key, account_of,
 };
@@ -19,7 +18,10 @@ impl Transaction<'_> {
     pub(crate) fn register_account(&mut self, new: &NewAccount) -> Result<Account, AccountError> {
         self.refuse_low_disk()?;
         let is_first = has_no_passwords(&self.tables.users)?;
-        let invite = self.admitted(new.admission, is_first)?;
+        let invite = new.admission.required_invite(is_first)?;
+        if let Some(invite) = invite {
+            self.check_invite(invite)?;
+        }
         let limit = self.bounds.accounts;
         let tables = &mut self.tables;
         tables.refuse_many(limit)?;
@@ -30,10 +32,13 @@ impl Transaction<'_> {
         let account = registered_account(new, tables.next_user()?, is_first);
         // All checks have passed: writes start here.
         tables.store_default_account(new.created_at_ms)?;
-        if let Some(digest) = invite {
-            tables.account_lookup.remove(&AccountLookupKey { by: AccountLookup::Invite, digest }.encode())?;
-        }
         tables.put_account(&account)?;
+        if let Some(invite) = invite {
+            self.use_invite(invite.digest)?;
+        }
+        if is_first {
+            self.remove_setup_invites()?;
+        }
         self.mark_dirty();
         Ok(account)
     }
@@ -63,6 +68,9 @@ impl Transaction<'_> {
         }
         tables.store_default_account(now_ms)?;
         tables.put_account(&after)?;
+        if before.password.is_none() && after.password.is_some() {
+            self.remove_setup_invites()?;
+        }
         self.mark_dirty();
         Ok(Some(after))
     }
@@ -90,29 +98,6 @@ pub(crate) fn has_no_passwords(
 fn unreadable(key: &AccountBytes, error: &StoreError) {
     let user = account_of(key).0;
     tracing::error!(user, %error, "account cannot be read");
-}
-
-impl Transaction<'_> {
-    /// Checks whether the account may be created. Returns the invite that it uses up.
-    fn admitted(
-        &self,
-        admission: RegistrationGate,
-        is_first: bool,
-    ) -> Result<Option<SecretDigest>, AccountError> {
-        match admission {
-            RegistrationGate::Open | RegistrationGate::ByAdmin => Ok(None),
-            RegistrationGate::Invited(_) | RegistrationGate::FirstOnly if is_first => Ok(None),
-            RegistrationGate::FirstOnly => Err(AccountError::RegistrationClosed),
-            RegistrationGate::Invited(None) => Err(AccountError::NotInvited),
-            RegistrationGate::Setup(digest) | RegistrationGate::Invited(Some(digest)) => {
-                let key = AccountLookupKey { by: AccountLookup::Invite, digest }.encode();
-                match self.tables.account_lookup.row::<InviteRow>(&key)? {
-                    Some(invite) if invite.expires_at_ms() > self.now_ms => Ok(Some(digest)),
-                    _ => Err(AccountError::NotInvited),
-                }
-            }
-        }
-    }
 }
 
 impl Tables<'_> {

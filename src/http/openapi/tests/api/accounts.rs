@@ -14,6 +14,7 @@ use crate::http::openapi::tests::Drawing;
 use crate::http::openapi::tests::bodies::body;
 use crate::http::openapi::tests::operation::{Operation, json_of, named};
 use crate::http::openapi::tests::v1::limit;
+use crate::http::setup_invite::SetupInviteResponse;
 use serde_json::{Value, json};
 
 pub(super) fn draw(drawing: &mut Drawing, app: &AppDependencies) {
@@ -131,6 +132,13 @@ fn invites(drawing: &mut Drawing, app: &AppDependencies) {
         "The code, which is shown once",
     );
     drawing.add(invite);
+    let setup = Operation::new("POST", "/api/invites/setup", "Replaces the set-up invite (administrators)");
+    let setup = setup.answers::<DataResponse<SetupInviteResponse>>(
+        drawing,
+        200,
+        "Makes the first account, for 24 hours; the one before is refused from now on",
+    );
+    drawing.add(setup);
 }
 
 fn keys(drawing: &mut Drawing) {
