@@ -20,11 +20,16 @@ async function administrator(browser, server) {
   return { page, headers: { Authorization: `Bearer ${token}` } };
 }
 
-/** Makes an invite in the console and returns its link. */
+/** Makes an invite in the console and returns its link; the page may show the link of an earlier one. */
 async function invite(page) {
   await page.goto(`${new URL(page.url()).origin}/#/server/invites`);
+  const shown = page.locator(".server-secret code");
+  const earlier = (await shown.count()) > 0 ? await shown.innerText() : "";
   await page.getByRole("button", { name: "New invite" }).click();
-  return page.locator(".server-secret code").innerText();
+  return until("the link of the new invite", async () => {
+    const link = (await shown.count()) > 0 ? await shown.innerText() : "";
+    return link !== earlier && link;
+  });
 }
 
 async function register(page, link, username) {
