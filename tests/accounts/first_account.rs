@@ -237,3 +237,15 @@ fn a_server_without_accounts_has_no_setup_link() {
         }
     }
 }
+
+#[test]
+fn with_json_logs_the_setup_link_is_a_field_of_a_line() {
+    let server = Server::start_with(&format!("{UNNAMED}log: {{format: json}}\n"));
+    // The code, and the link with it.
+    let shown = printed(&server, 2);
+    let log = server.log();
+    let line = log.lines().find(|line| line.contains("there is no account yet")).expect("a line");
+    let line: Value = serde_json::from_str(line).expect("JSON");
+    assert_eq!(line["link"], format!("{}/#/setup?invite={}", server.url, shown[0]), "{line}");
+    assert!(line["code"] == shown[0] && line["expires_at"].is_string(), "{line}");
+}
