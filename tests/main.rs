@@ -43,6 +43,7 @@ mod images;
 mod install;
 mod job_conditions;
 mod job_directories;
+mod job_rights;
 mod jobs;
 mod llm_wire;
 mod log_chains;

@@ -5,8 +5,9 @@ use crate::config::Config;
 use crate::domain::account::{AuthMode, Role};
 use crate::domain::id::{ConversationId, IdGenerator, JobId, ScheduleId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
-use crate::domain::job::{ApprovalMode, Job, JobOrigin, JobSpec, OnDisconnect, Priority};
+use crate::domain::job::{Job, JobOrigin, JobSpec, OnDisconnect, Priority};
 use crate::domain::job_conditions::JobConditions;
+use crate::domain::job_rights::JobRights;
 use crate::domain::message::Message;
 use crate::domain::model_settings::ModelSettings;
 use crate::domain::schedule::{Schedule, ScheduledRequest};
@@ -94,11 +95,10 @@ impl StoreJobServices {
     }
 }
 
-/// The parent's settings for a new job, without the fields about its client and its time. It has the full
-/// `max_total_tokens` and `max_cost_micros`; `limits.spawned_jobs` and the account's quota bound all jobs
-/// together.
-fn inherited(parent: JobSpec, message: String) -> JobSpec {
-    JobSpec {
+/// The parent's settings for a new job with these rights, without the fields about its client and its time.
+/// The rights bound each job; `limits.spawned_jobs` and the account's quota bound all jobs together.
+fn inherited(parent: JobSpec, rights: JobRights, message: String) -> JobSpec {
+    let spec = JobSpec {
         input: vec![Message::user(message)],
         run_at_ms: None,
         max_attempts: 1,
@@ -107,17 +107,13 @@ fn inherited(parent: JobSpec, message: String) -> JobSpec {
         functions: Vec::new(),
         settings: ModelSettings::default(),
         is_plain: false,
-        max_tool_calls: None,
         response: None,
         is_stored_completion: false,
-        handed_approvals: None,
         trace_parent: None,
-        conditions: JobConditions {
-            max_cost_micros: parent.conditions.max_cost_micros,
-            ..JobConditions::default()
-        },
+        conditions: JobConditions::default(),
         ..parent
-    }
+    };
+    spec.with_rights(rights)
 }
 
 /// The idempotency key of a tool call: a repeated call returns the same job. No client can make such a key.
@@ -167,15 +163,14 @@ impl JobServices for StoreJobServices {
         }
         let parent = self.parent(caller)?;
         let (in_existing, trace_parent) = (parent.conversation_id.is_some(), parent.trace_parent);
-        let BackgroundTask { task, label, tools } = task;
+        let BackgroundTask { task, label, rights } = task;
         let message = format!("[Background task '{label}'] {task}");
         let spec = JobSpec {
-            tools,
             priority: Priority::new(PRIORITY).unwrap_or(Priority::DEFAULT),
             metadata: self.labels([("label", label), ("spawned_by", caller.job.to_string())]),
             origin: JobOrigin::Agent { parent: caller.job },
             trace_parent,
-            ..inherited(parent, message)
+            ..inherited(parent, rights, message)
         };
         let created_at_ms = self.clock.now_ms();
         let id = JobId::from_bits(self.new_id_bits(created_at_ms));
@@ -204,18 +199,12 @@ impl JobServices for StoreJobServices {
     fn schedule(&self, caller: &ToolCaller, new: NewSchedule) -> Result<Schedule, JobServiceError> {
         self.check_quota(caller.user, NewWork::job(new.message.len()))?;
         let parent = self.parent(caller)?;
-        let NewSchedule { name, timing, message, tools } = new;
+        let NewSchedule { name, timing, message, rights } = new;
         let now_ms = self.clock.now_ms();
         self.min_interval(caller.user)?.check(&timing, now_ms)?;
         let id = ScheduleId::from_bits(self.new_id_bits(now_ms));
         let labels = self.labels([("schedule_id", id.to_string()), ("scheduled_by", caller.job.to_string())]);
-        let spec = JobSpec {
-            tools,
-            metadata: labels,
-            // No user is present when it runs.
-            approval: ApprovalMode::AutoDeny,
-            ..inherited(parent, message.clone())
-        };
+        let spec = JobSpec { metadata: labels, ..inherited(parent, rights, message.clone()) };
         let request = as_request(&spec, &message);
         let schedule = Schedule::new(id, caller.user, name, timing, now_ms).of_model();
         let stored = self
@@ -243,6 +232,20 @@ impl JobServices for StoreJobServices {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::tool::{Strictness, ToolChoice};
+
+    #[test]
+    fn a_new_job_has_the_rights_that_it_is_given_and_none_of_its_parent() {
+        let parent = JobSpec::new("m".to_owned(), Vec::new(), 15, 60);
+        let rights = JobRights {
+            approval_tools: vec!["pay".to_owned()],
+            max_tool_calls: Some(1),
+            strictness: Some(Strictness::Strict),
+            max_total_tokens: Some(5),
+            ..JobRights::new(ToolChoice::All(false), 2, 3)
+        };
+        assert_eq!(inherited(parent, rights.clone(), "x".to_owned()).rights(), rights);
+    }
 
     #[test]
     fn every_tool_call_has_its_own_idempotency_key() {

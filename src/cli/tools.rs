@@ -10,7 +10,7 @@ use crate::app::system::SystemEntropy;
 use crate::config::Config;
 use crate::domain::id::{IdGenerator, JobId, ProjectId, UserId};
 use crate::http::{OperatorToolCall, ToolResponse};
-use crate::ports::{CancelToken, Clock, Entropy, Projects};
+use crate::ports::{ApprovedCalls, CancelToken, Clock, Entropy, Projects};
 use serde_json::{Map, Value};
 use std::io::Read;
 use std::process::ExitCode;
@@ -137,6 +137,7 @@ fn trial(
         project: project.map(own_project).transpose()?,
         model: config.default_model.clone(),
         time: Duration::from_secs(config.limits.job_timeout_s),
+        approved: ApprovedCalls::All,
         cancel: CancelToken::new(Arc::clone(clock)),
     })
 }

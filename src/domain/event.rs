@@ -158,6 +158,13 @@ pub struct AgentStep {
     pub act: AgentAction,
 }
 
+impl AgentStep {
+    /// Whether the agent calls a tool.
+    pub fn is_tool_call(&self) -> bool {
+        matches!(self.act, AgentAction::ToolCall { .. })
+    }
+}
+
 /// Kind of a sub-agent's step.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

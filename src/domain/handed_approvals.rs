@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 /// later job goes on with the decisions.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HandedApprovals {
-    /// Tools whose calls need an approval in this job, beside those of the configuration.
+    /// Tools whose calls need an approval in this job, beside those of the configuration. What the job starts
+    /// gets them as [`super::job_rights::JobRights::approval_tools`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
     /// Calls of an earlier job that this one begins with.

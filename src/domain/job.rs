@@ -222,6 +222,9 @@ pub struct JobSpec {
     /// Calls that need an approval are handed to the client, which decides in its next request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handed_approvals: Option<HandedApprovals>,
+    /// Tools whose calls need an approval in this job, beside those of the configuration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approval_tools: Vec<String>,
     /// Sandbox level for calls that name none.
     pub strictness: Option<Strictness>,
     /// Maximum model calls before the closing one.
@@ -304,6 +307,7 @@ impl JobSpec {
             response: None,
             is_stored_completion: false,
             handed_approvals: None,
+            approval_tools: Vec::new(),
             strictness: None,
             max_steps,
             timeout_s,

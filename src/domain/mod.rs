@@ -26,6 +26,7 @@ pub mod job_conditions;
 pub mod job_filter;
 pub mod job_input;
 pub mod job_object;
+pub mod job_rights;
 pub mod job_wait;
 pub mod limits;
 pub mod log_chain;

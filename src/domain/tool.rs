@@ -328,6 +328,12 @@ impl ToolChoice {
         Self::GROUPS.contains(&name)
     }
 
+    /// Exactly these tools. A tool that has the name of a group cannot be named alone: it is left out.
+    pub fn of_tools(names: impl IntoIterator<Item = String>) -> Self {
+        let names: Vec<String> = names.into_iter().filter(|name| !Self::is_group(name)).collect();
+        if names.is_empty() { Self::All(false) } else { Self::Named(names) }
+    }
+
     /// Whether it is the default set.
     pub fn is_default(&self) -> bool {
         *self == Self::Default

@@ -8,9 +8,9 @@ use super::ticket::Ticket;
 use crate::domain::id::{JobId, ScheduleId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::{Job, JobSpec};
+use crate::domain::job_rights::JobRights;
 use crate::domain::schedule::Schedule;
 use crate::domain::timing::Timing;
-use crate::domain::tool::ToolChoice;
 
 /// The tool call that submits work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,8 +30,8 @@ pub struct BackgroundTask {
     pub task: String,
     /// Short label for people.
     pub label: String,
-    /// Tools that the job may call.
-    pub tools: ToolChoice,
+    /// What is left of the rights of the calling job.
+    pub rights: JobRights,
 }
 
 /// A schedule to create, with validated timing.
@@ -43,8 +43,8 @@ pub struct NewSchedule {
     pub timing: Timing,
     /// Prompt of each job.
     pub message: String,
-    /// Tools that its jobs may call.
-    pub tools: ToolChoice,
+    /// What each of its jobs may do: no more than the calling job.
+    pub rights: JobRights,
 }
 
 /// Why work was refused. The text is for the model.
@@ -91,8 +91,8 @@ impl From<StoreError> for SpawnError {
 
 /// Creates and lists background jobs and schedules for tools.
 pub trait JobServices: Send + Sync {
-    /// Creates a background job with the settings of the calling job. Repeating the same call creates no
-    /// second job.
+    /// Creates a background job with the settings of the calling job and these rights. Repeating the same
+    /// call creates no second job.
     fn spawn(&self, caller: &ToolCaller, task: BackgroundTask) -> Result<Job, JobServiceError>;
     /// Unfinished background jobs of the caller's conversation, oldest first; without a conversation, those
     /// of the calling job.

@@ -55,7 +55,7 @@ pub use backup::Backup;
 pub use batch::{
     BatchError, BatchFiles, BatchPage, Batches, LineOutcome, LineResult, NewBatch, NewLine, ResultPage,
 };
-pub use budget::ModelBudget;
+pub use budget::JobBudget;
 pub use clock::{CancelReason, CancelToken, Clock, Entropy};
 pub use cluster::{
     CatalogueDigests, CatalogueSource, Cluster, ClusterNode, ClusterView, NodeState, node_warnings,

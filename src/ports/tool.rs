@@ -1,6 +1,6 @@
 //! The tool port: one tool, and the toolbox as the engine sees it. The engine knows no tool by name (P6).
 
-use super::budget::ModelBudget;
+use super::budget::JobBudget;
 use super::clock::CancelToken;
 use super::files::WorkspaceOwner;
 use super::seen_files::{SeenFile, SeenFiles};
@@ -9,6 +9,7 @@ use crate::domain::event::AgentStep;
 use crate::domain::handle::ResultHandle;
 use crate::domain::id::{ConversationId, JobId, ProjectId, UserId};
 use crate::domain::job::JobOrigin;
+use crate::domain::job_rights::JobRights;
 use crate::domain::secret::Redactor;
 use crate::domain::tool::{
     Aliases, Strictness, ToolCall, ToolChoice, ToolDefinition, ToolGroup, ToolOrigin, ToolReach, ToolSpec,
@@ -31,10 +32,8 @@ pub struct ToolContext {
     pub conversation_id: Option<ConversationId>,
     /// The job's project. Its owner was checked when the job started.
     pub project_id: Option<ProjectId>,
-    /// Tools that the job may call; enforced at execution.
-    pub allowed: ToolChoice,
-    /// The job's sandbox level: the default of its calls and the most lenient one that they may use.
-    pub strictness: Option<Strictness>,
+    /// What the job may do; enforced at execution, and given to what the call starts.
+    pub rights: JobRights,
     /// The versions of files that the job's model has seen.
     pub seen_files: SeenFiles,
     /// The job's model settings, for tools that call models themselves.
@@ -60,7 +59,8 @@ impl ToolContext {
 
     /// What decides which tools the job is offered.
     pub fn scope(&self) -> ToolScope<'_> {
-        ToolScope { choice: &self.allowed, strictness: self.strictness, has_results: false }
+        let JobRights { tools, strictness, .. } = &self.rights;
+        ToolScope { choice: tools, strictness: *strictness, has_results: false }
     }
 }
 
@@ -139,8 +139,8 @@ pub struct ModelParameters {
     pub temperature: Option<f64>,
     /// Maximum tokens of one answer.
     pub max_tokens: Option<u32>,
-    /// The remaining parts of `max_total_tokens` and `max_cost_micros`, shared by calls that run in parallel.
-    pub budget: ModelBudget,
+    /// What is left of the job's limits, shared by calls that run in parallel.
+    pub budget: JobBudget,
 }
 
 /// Why a tool has no result. The text is for the model.
@@ -406,8 +406,9 @@ pub trait Toolbox: Send + Sync {
     fn never_works(&self, _name: &str) -> Option<String> {
         None
     }
-    /// Whether a call of this tool needs an approval. An unknown tool may appear before the call runs.
-    fn needs_approval(&self, _name: &str) -> bool {
+    /// Whether a call of this tool needs an approval: because of the configuration, or because of these names
+    /// ([`JobRights::approval_tools`]). An unknown tool may appear before the call runs.
+    fn needs_approval(&self, _name: &str, _approval_tools: &[String]) -> bool {
         false
     }
     /// Whether a call of this tool is done within milliseconds and touches nothing: its record may be written

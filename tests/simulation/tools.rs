@@ -83,7 +83,7 @@ impl Toolbox for SimTools {
         TOOLS.contains(&name)
     }
 
-    fn needs_approval(&self, name: &str) -> bool {
+    fn needs_approval(&self, name: &str, _: &[String]) -> bool {
         self.world.flaw != Flaw::Unasked && name == "guarded"
     }
 

@@ -11,6 +11,7 @@ use crate::app::system::SystemEntropy;
 use crate::domain::event::Record;
 use crate::domain::id::UserId;
 use crate::domain::job::{ApprovalMode, History, Job, JobSpec};
+use crate::domain::job_rights::JobRights;
 use crate::domain::message::Message;
 use crate::domain::run_file::RunFile;
 use crate::domain::usage::Price;
@@ -132,8 +133,9 @@ impl ReplayParts {
         (step, clock): (u32, Arc<dyn Clock>),
     ) -> Result<Replayed, StoreError> {
         // A failure ends the replay, and nobody can decide about calls.
-        (self.spec.max_attempts, self.spec.approval) = (1, ApprovalMode::AutoDeny);
-        self.spec.handed_approvals = None;
+        self.spec.max_attempts = 1;
+        let rights = JobRights { approval: ApprovalMode::AutoDeny, ..self.spec.rights() };
+        self.spec = self.spec.with_rights(rights);
         // A limit of cost needs the prices of this machine.
         if model.as_ref().is_some_and(|model| !has_prices(&**model, &self.spec.model)) {
             self.spec.conditions.max_cost_micros = None;

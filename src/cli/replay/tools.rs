@@ -104,7 +104,8 @@ impl Toolbox for CheckingTools {
         false
     }
 
-    fn needs_approval(&self, name: &str) -> bool {
+    /// Those that the recorded run asked about, whatever asked for it.
+    fn needs_approval(&self, name: &str, _: &[String]) -> bool {
         self.guarded.contains(name)
     }
 

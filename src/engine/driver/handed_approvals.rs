@@ -21,10 +21,9 @@ impl Driver<'_> {
 
     fn asks_client(&self, name: &str) -> bool {
         let tools = &self.ports.tools;
-        self.lease.spec.handed_approvals.as_ref().is_some_and(|handed| {
-            let is_asked = handed.tools.iter().any(|tool| tool == name) || tools.needs_approval(name);
-            is_asked && !tools.is_refused(name, &self.scope())
-        })
+        self.lease.spec.handed_approvals.is_some()
+            && tools.needs_approval(name, &self.rights.approval_tools)
+            && !tools.is_refused(name, &self.scope())
     }
 
     /// The records of the decided calls that the job begins with, until they are in its log.

@@ -23,11 +23,12 @@ use super::turn::{NextStep, TurnLimits, TurnRules, TurnState};
 use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StatusPhase};
 use crate::domain::id::JobId;
 use crate::domain::job::{JobOutcome, JobStatus};
+use crate::domain::job_rights::JobRights;
 use crate::domain::log_rate_limit::LogRateLimit;
 use crate::domain::message::Message;
 use crate::domain::model_settings::ClientFunction;
 use crate::domain::tokens::TokenEstimator;
-use crate::domain::tool::{ToolChoice, ToolDefinition};
+use crate::domain::tool::ToolDefinition;
 use crate::domain::usage::{Price, Usage};
 use crate::ports::{
     CancelReason, CancelToken, Lease, LeaseError, ModelInfo, ModelRequest, StoreError, Ticket, ToolScope,
@@ -64,8 +65,8 @@ pub struct Driver<'a> {
     request: ModelRequest,
     /// Estimated prompt tokens of the tool definitions, once they are looked up.
     tool_tokens: Option<u64>,
-    /// The job's tools, with the configured default set in place.
-    tools: ToolChoice,
+    /// The job's rights. Its tools have the configured default set in place.
+    rights: JobRights,
     /// What tools say in the prompt, while the log does not have it.
     unrecorded_instructions: Vec<String>,
     /// The answers of other jobs in the prompt, while the log does not have them.
@@ -119,7 +120,8 @@ impl<'a> Driver<'a> {
         fallbacks.retain(|id| !has_images || ports.model.model(id).is_some_and(|model| model.sees_images));
         let models: Vec<String> = std::iter::once(spec.model.clone()).chain(fallbacks).collect();
         let model = turn.model().unwrap_or(&spec.model).to_owned();
-        let tools = ports.tools.resolve(&spec.tools, &spec.model);
+        let rights = spec.rights();
+        let tools = ports.tools.resolve(&rights.tools, &spec.model);
         let unrecorded_instructions = match turn.prompt().instructions() {
             Some(_) => Vec::new(),
             None => tool_instructions(&*ports.tools, lease, &tools),
@@ -150,7 +152,7 @@ impl<'a> Driver<'a> {
             unrecorded_results,
             recording: None,
             tool_tokens: None,
-            tools,
+            rights: JobRights { tools, ..rights },
             turn,
             models,
             retry_after_ms: None,
@@ -211,12 +213,13 @@ impl<'a> Driver<'a> {
         if let Some(records) = self.decided_calls() {
             return NextStep::Append(records);
         }
-        let (tools, spec) = (&self.ports.tools, &self.lease.spec);
-        let needs_approval =
-            |name: &str| tools.needs_approval(name) && !tools.is_refused(name, &self.scope());
+        let (tools, rights) = (&self.ports.tools, &self.rights);
+        let needs_approval = |name: &str| {
+            tools.needs_approval(name, &rights.approval_tools) && !tools.is_refused(name, &self.scope())
+        };
         let rules = TurnRules {
             needs_approval: &needs_approval,
-            approval: spec.approval,
+            approval: rights.approval,
             answer_fault: &|answer| self.answer_fault(answer),
         };
         self.turn.next(&self.turn_limits(), &rules)
@@ -225,18 +228,18 @@ impl<'a> Driver<'a> {
     /// What decides which tools the job is offered.
     fn scope(&self) -> ToolScope<'_> {
         ToolScope {
-            choice: &self.tools,
-            strictness: self.lease.spec.strictness,
+            choice: &self.rights.tools,
+            strictness: self.rights.strictness,
             has_results: self.turn.has_results(),
         }
     }
 
     fn turn_limits(&self) -> TurnLimits<'_> {
         TurnLimits {
-            max_steps: self.lease.spec.max_steps,
-            max_tool_calls: self.lease.spec.max_tool_calls,
-            max_total_tokens: self.lease.spec.max_total_tokens,
-            max_cost_micros: self.lease.spec.conditions.max_cost_micros,
+            max_steps: self.rights.max_steps,
+            max_tool_calls: self.rights.max_tool_calls,
+            max_total_tokens: self.rights.max_total_tokens,
+            max_cost_micros: self.rights.max_cost_micros,
             unpriced: self.models.iter().map(String::as_str).find(|id| self.is_unpriced(id)),
             max_tokens: self.lease.spec.max_tokens,
             model_failures: self.limits.model_failures,

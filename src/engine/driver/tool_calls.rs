@@ -6,20 +6,20 @@ use crate::domain::event::{EngineMark, Record};
 use crate::domain::tool::ToolCall;
 use crate::engine::turn::INTERRUPTED;
 use crate::ports::{
-    ApprovedCalls, LeaseError, ModelBudget, ModelParameters, SeenFiles, ToolContext, UnexecutedReason,
+    ApprovedCalls, JobBudget, LeaseError, ModelParameters, SeenFiles, ToolContext, UnexecutedReason,
 };
 
 impl Driver<'_> {
     fn model_parameters(&self) -> ModelParameters {
-        let spec = &self.lease.spec;
-        let used = self.turn.usage();
-        let tokens = spec.max_total_tokens.map(|max| max.saturating_sub(used.total_tokens));
-        let cost_micros = spec.conditions.max_cost_micros.map(|max| max.saturating_sub(used.cost_micros));
+        let (spec, rights, used) = (&self.lease.spec, &self.rights, self.turn.usage());
+        let tokens = rights.max_total_tokens.map(|max| max.saturating_sub(used.total_tokens));
+        let cost_micros = rights.max_cost_micros.map(|max| max.saturating_sub(used.cost_micros));
+        let tool_calls = rights.max_tool_calls.map(|most| self.turn.tool_calls_left(most));
         ModelParameters {
             model: self.request.model.clone(),
             temperature: spec.temperature,
             max_tokens: spec.max_tokens,
-            budget: ModelBudget::new(tokens, cost_micros),
+            budget: JobBudget::new(tokens, cost_micros, tool_calls),
         }
     }
 
@@ -64,8 +64,7 @@ impl Driver<'_> {
             job: self.lease.job.id,
             conversation_id: spec.conversation_id.clone(),
             project_id: spec.project_id,
-            allowed: self.tools.clone(),
-            strictness: spec.strictness,
+            rights: self.rights.clone(),
             seen_files: SeenFiles::of(self.turn.prompt().seen_files().clone()),
             terms: self.model_parameters(),
             origin: spec.origin,

@@ -214,8 +214,8 @@ impl Toolbox for FakeTools {
     fn only_computes(&self, name: &str) -> bool {
         name == "pure"
     }
-    fn needs_approval(&self, name: &str) -> bool {
-        lock(&self.guarded).iter().any(|guarded| guarded == name)
+    fn needs_approval(&self, name: &str, approval_tools: &[String]) -> bool {
+        lock(&self.guarded).iter().chain(approval_tools).any(|guarded| guarded == name)
     }
 
     fn settled(&self, call: &ToolCall, _: &ToolContext, why: UnexecutedReason, _: &str) {
@@ -232,7 +232,9 @@ impl Toolbox for FakeTools {
                 journal.finished(call, outcome("(cancelled)", true));
                 continue;
             }
-            if self.needs_approval(&call.name) && !context.approved.covers(&call.id_ref) {
+            if self.needs_approval(&call.name, &context.rights.approval_tools)
+                && !context.approved.covers(&call.id_ref)
+            {
                 journal.finished(call, outcome("(unasked)", true));
                 continue;
             }

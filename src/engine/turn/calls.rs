@@ -47,7 +47,7 @@ pub(super) struct CallBatch {
     states: Vec<CallState>,
     /// The answer is complete; the next call opens a new batch.
     sealed: bool,
-    /// Calls of the server's tools in earlier batches, without denied ones.
+    /// Calls of the server's tools in earlier batches, without denied ones, and all calls of agents.
     earlier: usize,
 }
 
@@ -81,6 +81,17 @@ impl CallBatch {
         let excess = self.not_denied().skip(left);
         let waiting = excess.filter(|s| !s.started && !s.published && s.outcome.is_none());
         waiting.map(|s| s.call.clone()).collect()
+    }
+
+    /// How many calls are left of `most`, beside those of the newest answer.
+    pub(super) fn left(&self, most: u32) -> u64 {
+        let made = self.earlier.saturating_add(self.not_denied().count());
+        u64::from(most).saturating_sub(u64::try_from(made).unwrap_or(u64::MAX))
+    }
+
+    /// An agent of the job has made a call.
+    pub(super) fn count_agent_call(&mut self) {
+        self.earlier = self.earlier.saturating_add(1);
     }
 
     fn not_denied(&self) -> impl Iterator<Item = &CallState> {

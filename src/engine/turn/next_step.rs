@@ -123,6 +123,11 @@ impl TurnState {
         self.next_repair(limits, rules).unwrap_or_else(|| self.next_call(limits))
     }
 
+    /// How many tool calls are left of `most`, for agents and jobs that the newest answer starts.
+    pub fn tool_calls_left(&self, most: u32) -> u64 {
+        self.calls.left(most)
+    }
+
     fn next_discard(&self) -> Option<NextStep> {
         let indices: Vec<u32> = self.open.iter().map(|step| step.index).collect();
         let is_billed = self.is_billed || self.failures.has_failed();

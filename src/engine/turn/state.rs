@@ -260,6 +260,7 @@ impl TurnState {
                 self.shortened =
                     Some(ShortenedContext { content, kept_history, omitted_job_messages, is_stub });
             }
+            Event::AgentStep { step, .. } if step.is_tool_call() => self.calls.count_agent_call(),
             Event::WaitingApproval { .. } | Event::AgentStep { .. } => {}
             Event::Done { .. } | Event::Error { .. } => self.is_ended = true,
         }

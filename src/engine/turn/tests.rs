@@ -1,7 +1,9 @@
 //! The rules of the agent loop, one by one and under random plans.
 
 use super::*;
-use crate::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record, StatusPhase, StepKind};
+use crate::domain::event::{
+    AgentAction, AgentStep, EngineMark, Event, FailureCode, FinishReason, Record, StatusPhase, StepKind,
+};
 use crate::domain::job::ApprovalMode;
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
@@ -441,6 +443,27 @@ fn calls_beyond_max_tool_calls_are_denied_one_by_one() {
     let NextStep::Append(skipped) = turn.next(&limits, &RULES) else { panic!("it gets its result") };
     extend(&mut log, &mut turn, skipped);
     assert_eq!(turn.next(&limits, &RULES), NextStep::RunTools(vec![call("c", "pure")]));
+}
+
+#[test]
+fn calls_of_agents_count_for_max_tool_calls() {
+    let limits = TurnLimits { max_tool_calls: Some(3), ..LIMITS };
+    let (mut log, mut turn) = after_batch(vec![call("a", "pure")]);
+    assert_eq!(turn.tool_calls_left(3), 2, "the call itself counts");
+    let act = AgentAction::ToolCall { name: "pure".into(), arguments: "{}".into() };
+    let step = AgentStep { id_ref: "a".into(), agent: "x".into(), index: 0, act };
+    extend(&mut log, &mut turn, vec![Event::AgentStep { step, times: None }.into()]);
+    assert_eq!((turn.tool_calls_left(3), TurnState::fold(&log).tool_calls_left(3)), (1, 1));
+    let settled = turn.settle("a", "1", false);
+    extend(&mut log, &mut turn, settled);
+    let two = completion(vec![call("b", "pure"), call("c", "pure")]);
+    let sealed = turn.seal(two, true, Usage::new(10, 5), &is_client);
+    extend(&mut log, &mut turn, sealed);
+    let NextStep::Append(records) = turn.next(&limits, &RULES) else { panic!("a call is denied") };
+    assert!(
+        matches!(&records[..], [Record::Mark(EngineMark::Denied { id_refs, .. })] if id_refs == &["c"]),
+        "{records:?}"
+    );
 }
 
 #[test]

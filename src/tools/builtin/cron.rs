@@ -1,7 +1,7 @@
 //! `cron`: schedules of the job's user. A job of a schedule cannot make schedules: that would never end.
 
 use super::builtin_tool::{ACTS, BuiltinTool, spec, trimmed};
-use super::submit_job::{caller, rejected, tools_without_submission};
+use super::submit_job::{caller, rejected, rights_without_submission};
 use crate::domain::id::ScheduleId;
 use crate::domain::job::{JobOrigin, JobStatus};
 use crate::domain::schedule::Schedule;
@@ -105,7 +105,7 @@ impl CronTool {
             name: name.map(|name| name.chars().filter(|c| !c.is_control()).collect()),
             timing: self.timing(arguments)?,
             message: message.to_owned(),
-            tools: tools_without_submission(&self.agents, context)?,
+            rights: rights_without_submission(&self.agents, context)?.of_schedule(),
         })
     }
 

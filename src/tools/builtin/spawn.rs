@@ -1,7 +1,7 @@
 //! `spawn`: starts a background job in the same conversation. Background jobs cannot start others.
 
 use super::builtin_tool::{ACTS, BuiltinTool, spec, trimmed};
-use super::submit_job::{caller, rejected, tools_without_submission};
+use super::submit_job::{caller, rejected, rights_without_submission};
 use crate::domain::id::JobId;
 use crate::domain::job::Job;
 use crate::domain::tool::{ToolReach, ToolTraits};
@@ -75,8 +75,9 @@ impl SpawnTool {
             return Err(ToolError::Invalid(message));
         }
         let label = one_line(trimmed(arguments.label.as_deref()).unwrap_or(task));
-        let tools = tools_without_submission(&self.agents, context)?;
-        let task = BackgroundTask { task: task.to_owned(), label: label.clone(), tools };
+        let rights = rights_without_submission(&self.agents, context)?;
+        let rights = context.terms.budget.left_of(rights);
+        let task = BackgroundTask { task: task.to_owned(), label: label.clone(), rights };
         let job = self.agents.jobs.spawn(&caller(context), task).map_err(|error| rejected(&error))?;
         Ok(json!({"job_id": job.id.to_string(), "label": label, "status": job.status.as_str()}))
     }

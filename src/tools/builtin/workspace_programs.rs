@@ -16,9 +16,10 @@ impl FilePrograms {
     pub(super) fn of(runner: &dyn CodeRunner, context: &ToolContext) -> Self {
         // Commands count as lenient, and Python has files at that level only.
         let is_allowed = runner.levels().contains(&Level::Lenient);
-        let allows = |name| is_allowed && context.allowed.allows(name);
-        let has_bash = (allows("bash") || allows("exec")) && context.strictness != Some(Strictness::Strict);
-        let is_lenient = context.strictness.is_none_or(|level| level == Strictness::Lenient);
+        let (choice, level) = (&context.rights.tools, context.rights.strictness);
+        let allows = |name| is_allowed && choice.allows(name);
+        let has_bash = (allows("bash") || allows("exec")) && level != Some(Strictness::Strict);
+        let is_lenient = level.is_none_or(|level| level == Strictness::Lenient);
         Self { has_bash, has_python: allows("execute_python") && is_lenient }
     }
 

@@ -127,7 +127,7 @@ fn level_of(
         return Ok(level);
     }
     let allowed = levels.iter().map(|level| level.name()).collect::<Vec<_>>().join(" or ");
-    let decides = match context.strictness {
+    let decides = match context.rights.strictness {
         Some(strictness) if sandbox_level(strictness) == most => {
             format!("the strictness of this job is '{most}', and only the user who submits the job sets it")
         }

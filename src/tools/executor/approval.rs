@@ -41,11 +41,17 @@ impl ApprovalRules {
         Ok(Self { patterns })
     }
 
-    /// Whether calls of this name need approval: because of the name itself, as the tool may be missing now,
-    /// or because of any name of the tool.
-    pub(super) fn covers(&self, requested: &str, tool: Option<&RegisteredTool>) -> bool {
-        self.matches_name(requested)
-            || tool.is_some_and(|tool| tool.approval_names().any(|name| self.matches_name(name)))
+    /// Whether calls of this name need approval, in a job that asks for that of `approval_tools`, too:
+    /// because of the name itself, as the tool may be missing now, or because of any name of the tool.
+    pub(super) fn covers(
+        &self,
+        requested: &str,
+        tool: Option<&RegisteredTool>,
+        approval_tools: &[String],
+    ) -> bool {
+        let is_covered =
+            |name: &str| self.matches_name(name) || approval_tools.iter().any(|asked| asked == name);
+        is_covered(requested) || tool.is_some_and(|tool| tool.approval_names().any(is_covered))
     }
 
     fn matches_name(&self, name: &str) -> bool {

@@ -106,8 +106,8 @@ impl<'a> CallPreparer<'a> {
             Err(error @ ArgumentsError::Malformed(_)) => return Err(error.to_string()),
             other => other,
         };
-        let tool = self.find_usable(&call.name)?;
         let name = &call.name;
+        let tool = self.find_usable(name).map_err(|reason| self.needs_job(name).unwrap_or(reason))?;
         let invalid_parameters = |error: String, given: Map<String, Value>| {
             let example = tool.schema.example(given).map_or_else(String::new, |example| {
                 format!(". A valid call of {}: {example}", tool.spec.name)
@@ -122,16 +122,27 @@ impl<'a> CallPreparer<'a> {
             .schema
             .validate(arguments)
             .map_err(|InvalidArguments { error, given }| invalid_parameters(error, given))?;
-        if self.options.approval.covers(name, Some(tool)) && !self.context.approved.covers(&call.id_ref) {
+        if self.needs_approval(name, tool) && !self.context.approved.covers(&call.id_ref) {
             return Err(self.approval_missing(name));
         }
         Ok((tool, arguments))
     }
 
+    fn needs_approval(&self, name: &str, tool: &RegisteredTool) -> bool {
+        self.options.approval.covers(name, Some(tool), &self.context.rights.approval_tools)
+    }
+
+    /// Why only a job itself can make this call, which nobody can approve here.
+    fn needs_job(&self, name: &str) -> Option<String> {
+        let tool = self.catalogue.find(name).filter(|_| self.context.approved == ApprovedCalls::None)?;
+        self.needs_approval(name, tool).then(|| self.approval_missing(name))
+    }
+
     fn approval_missing(&self, name: &str) -> String {
         match &self.context.approved {
             ApprovedCalls::None => format!(
-                "The tool '{name}' needs approval, and nobody can be asked here: do without it, or leave it to the job"
+                "The tool '{name}' needs approval, and nobody can be asked here: do without it, or leave it to the job, which has to call \
+                 it directly"
             ),
             ApprovedCalls::All | ApprovedCalls::Calls(_) => {
                 format!("The tool '{name}' needs approval, and nobody was asked: make the call again")

@@ -124,8 +124,8 @@ impl Toolbox for Executor {
         self.catalogue.current().find_own(name).is_some()
     }
 
-    fn needs_approval(&self, name: &str) -> bool {
-        self.options.approval.covers(name, self.catalogue.current().find(name))
+    fn needs_approval(&self, name: &str, approval_tools: &[String]) -> bool {
+        self.options.approval.covers(name, self.catalogue.current().find(name), approval_tools)
     }
 
     fn only_computes(&self, name: &str) -> bool {
@@ -148,7 +148,7 @@ impl Toolbox for Executor {
             spec: ToolSpec::clone(&tool.definition(&scope)),
             traits: tool.tool.traits(),
             origin: tool.tool.origin(),
-            needs_approval: self.options.approval.covers(&tool.spec.name, Some(tool)),
+            needs_approval: self.options.approval.covers(&tool.spec.name, Some(tool), &[]),
             group: tool.group,
             is_default: tool.offer == ToolOffer::Default,
             mcp: tool.tool.mcp_offer(),

@@ -135,7 +135,7 @@ impl BatchRun<'_> {
     fn limits(&self, prepared: &PreparedCall<'_>) -> ResultLimits {
         let mut readers = self.catalogue.tools().iter().filter(|tool| tool.reads_results);
         let is_stored = self.journal.keeps_full_result() && !prepared.tool.reads_results;
-        let reader = readers.find(|_| is_stored && self.context.allowed.offers_any());
+        let reader = readers.find(|_| is_stored && self.context.rights.tools.offers_any());
         let handle = || ResultHandle::of(self.context.job, &prepared.call.id_ref);
         ResultLimits {
             reader: reader

@@ -3,8 +3,9 @@
 use crate::domain::handle::ResultHandle;
 use crate::domain::id::{JobId, UserId};
 use crate::domain::job::JobOrigin;
+use crate::domain::job_rights::JobRights;
 use crate::domain::limits::Limits;
-use crate::domain::tool::{Aliases, ToolCall, ToolChoice, ToolSpec, ToolTraits};
+use crate::domain::tool::{Aliases, Strictness, ToolCall, ToolChoice, ToolSpec, ToolTraits};
 use crate::ports::{CancelToken, Clock, Journal, ModelParameters, Tool, ToolContext, ToolError, Toolbox};
 use crate::tools::code::RunCaller;
 use crate::tools::executor::{BatchLimits, Executor, ExecutorOptions};
@@ -310,8 +311,7 @@ pub(in crate::tools) fn context(allowed: ToolChoice) -> ToolContext {
         job: JobId::from_bits(1),
         conversation_id: None,
         project_id: None,
-        allowed,
-        strictness: None,
+        rights: JobRights::new(allowed, 15, 3_600),
         seen_files: crate::ports::SeenFiles::default(),
         terms: ModelParameters::default(),
         origin: JobOrigin::Client,
@@ -320,6 +320,12 @@ pub(in crate::tools) fn context(allowed: ToolChoice) -> ToolContext {
         approved: crate::ports::ApprovedCalls::All,
         cancel: CancelToken::new(Arc::new(TickingClock::default())).with_deadline(1 << 40),
     }
+}
+
+/// A job of this sandbox level.
+pub(in crate::tools) fn context_at(strictness: Option<Strictness>, allowed: ToolChoice) -> ToolContext {
+    let job = context(allowed);
+    ToolContext { rights: JobRights { strictness, ..job.rights }, ..job }
 }
 
 pub(in crate::tools) fn call(id: &str, name: &str, arguments: &str) -> ToolCall {

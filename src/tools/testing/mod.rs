@@ -3,8 +3,8 @@
 mod fakes;
 
 pub(in crate::tools) use fakes::{
-    Act, RecordingJournal, ScriptedTool, any, bounds, call, context, deps, one, one_result, real, real_at,
-    run,
+    Act, RecordingJournal, ScriptedTool, any, bounds, call, context, context_at, deps, one, one_result, real,
+    real_at, run,
 };
 
 use super::executor::{BatchLimits, Executor, ExecutorOptions};

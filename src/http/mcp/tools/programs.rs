@@ -16,7 +16,7 @@ use crate::http::mcp::progress::reported;
 use crate::http::request::project;
 use crate::http::server::shutdown::ShutdownStage;
 use crate::http::v1::tools::operator_call::OperatorToolCall;
-use crate::ports::{CancelReason, CancelToken, McpOffer, ToolInfo};
+use crate::ports::{ApprovedCalls, CancelReason, CancelToken, McpOffer, ToolInfo};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -142,6 +142,8 @@ pub(super) async fn run(
         project,
         model: app.default_model.clone(),
         time: Duration::from_secs(app.limits.job_timeout_s),
+        // The tool may need an approval by now.
+        approved: ApprovedCalls::None,
         cancel: cancel.clone(),
     };
     let _when_nobody_waits = CancelOnDrop(cancel.clone());

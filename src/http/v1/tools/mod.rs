@@ -13,7 +13,7 @@ use crate::http::request::{body as request_body, json, project};
 use crate::http::response::{self, HandlerResult};
 use crate::http::server::shutdown::ShutdownStage;
 use crate::http::v1::page::ListResponse;
-use crate::ports::{CancelReason, CancelToken, ToolInfo};
+use crate::ports::{ApprovedCalls, CancelReason, CancelToken, ToolInfo};
 use hyper::StatusCode;
 use operator_call::OperatorToolCall;
 use serde::Serialize;
@@ -148,6 +148,7 @@ impl OperatorRequest {
             project: self.project,
             model: app.default_model.clone(),
             time: Duration::from_secs(app.limits.job_timeout_s),
+            approved: ApprovedCalls::All,
             cancel,
         };
         trial.call(app.toolbox.as_ref(), &self.name, self.arguments)

@@ -3,6 +3,7 @@
 
 use crate::domain::id::{JobId, ProjectId, UserId};
 use crate::domain::job::JobOrigin;
+use crate::domain::job_rights::JobRights;
 use crate::domain::tool::{ToolCall, ToolChoice, ToolReach};
 use crate::ports::{
     ApprovedCalls, CancelToken, Journal, ModelParameters, SeenFiles, ToolContext, ToolOutcome, Toolbox,
@@ -24,6 +25,8 @@ pub struct OperatorToolCall {
     pub model: String,
     /// The time limit of the call.
     pub time: Duration,
+    /// Whether the caller may make calls that need approval.
+    pub approved: ApprovedCalls,
     /// Cancelled when the caller leaves.
     pub cancel: CancelToken,
 }
@@ -67,14 +70,13 @@ impl OperatorToolCall {
             job: self.job,
             conversation_id: None,
             project_id: self.project,
-            allowed: ToolChoice::All(true),
-            strictness: None,
+            rights: JobRights::new(ToolChoice::All(true), 1, self.time.as_secs()),
             seen_files: SeenFiles::default(),
             terms: ModelParameters { model: self.model, ..ModelParameters::default() },
             origin: JobOrigin::Client,
             is_trial: true,
             id_ref: String::new(),
-            approved: ApprovedCalls::All,
+            approved: self.approved,
             cancel: self.cancel.with_timeout(self.time),
         }
     }
@@ -118,6 +120,7 @@ mod tests {
             project: None,
             model: "m".into(),
             time: Duration::from_secs(1),
+            approved: ApprovedCalls::All,
             cancel: CancelToken::new(Arc::new(HandClock::default())),
         };
         trial.call(&One(reach), "one", Map::new())

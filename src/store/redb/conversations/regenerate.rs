@@ -65,17 +65,11 @@ impl Transaction<'_> {
         }
         self.check_queue_limit(1, |limit| ConversationError::QueueFull { limit })?;
         self.admit_rows::<ConversationError>(user, NewWork::job(spec_bytes(&new.spec)))?;
-        let (input, conditions) = if *replaces_question {
-            (new.spec.input.clone(), new.spec.conditions.clone())
-        } else {
-            let asked = self.spec(old.job)?;
-            (asked.input, asked.conditions.of_question())
-        };
+        let spec = JobSpec { conversation_id: Some(id.clone()), ..new.spec.clone() };
+        let spec = if *replaces_question { spec } else { spec.answering_again(self.spec(old.job)?) };
         self.drop_summary(range, accept)?;
         self.clear_added(range, (accept, u64::MAX), TAIL)?;
         self.replace_tail(range, &tail)?;
-        let conversation_id = Some(id.clone());
-        let spec = JobSpec { input, conversation_id, conditions, ..new.spec.clone() };
         let job = Job::queued(new.id, user, new.created_at_ms, &spec);
         let message_pair = if *replaces_question {
             MessagePair::of(&job)

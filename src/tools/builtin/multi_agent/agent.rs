@@ -2,15 +2,17 @@
 
 use super::options::SubAgentOptions;
 use super::reporter::{AgentToolResult, ResultCollector, StepReporter};
+use crate::domain::approval::{beyond_limit, denied_result};
 use crate::domain::call_times::CallTimes;
+use crate::domain::job_rights::JobRights;
 use crate::domain::message::Message;
 use crate::domain::model_settings::ModelSettings;
 use crate::domain::tokens::TokenEstimator;
 use crate::domain::tool::{ToolCall, ToolChoice, ToolDefinition};
 use crate::domain::usage::Usage;
 use crate::ports::{
-    ApprovedCalls, CancelToken, Chunk, Completion, Model, ModelError, ModelInfo, ModelRequest,
-    ProgressReporter, SeenFiles, ToolContext, ToolScope, Toolbox, WorkspaceOwner,
+    ApprovedCalls, CancelToken, Chunk, Completion, Journal, Model, ModelError, ModelInfo, ModelRequest,
+    ProgressReporter, SeenFiles, ToolContext, ToolOutcome, ToolScope, Toolbox, WorkspaceOwner,
 };
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -248,8 +250,10 @@ impl<'a> SubAgent<'a> {
     /// Runs the calls. The executor refuses tools that the agent was not offered.
     fn run_tools(&mut self, calls: &[ToolCall]) {
         let environment = self.environment;
+        let rights = JobRights { tools: choice_of(&self.tools), ..environment.context.rights.clone() };
+        let most = rights.max_tool_calls.unwrap_or(u32::MAX);
         let context = ToolContext {
-            allowed: choice_of(&self.tools),
+            rights,
             approved: ApprovedCalls::None,
             cancel: self.cancel.clone(),
             seen_files: self.seen_files.clone(),
@@ -258,7 +262,13 @@ impl<'a> SubAgent<'a> {
         self.steps.tools_called(calls);
         let (budget, clock) = (&environment.context.terms.budget, &**self.cancel.clock());
         let collector = ResultCollector::new(environment.report, budget, clock);
-        environment.toolbox.run(calls, &context, &collector);
+        let (made, beyond): (Vec<ToolCall>, Vec<ToolCall>) =
+            calls.iter().cloned().partition(|_| budget.take_tool_call());
+        environment.toolbox.run(&made, &context, &collector);
+        for call in &beyond {
+            let denial = denied_result(&beyond_limit(most));
+            collector.finished(call, ToolOutcome { content: denial, skipped: true, full_result: None });
+        }
         for (call, AgentToolResult { content, times }) in collector.in_order(calls) {
             self.steps.tool_finished(&call.name, &content, times);
             let (id_ref, name) = (call.id_ref.clone(), call.name.clone());
@@ -294,7 +304,7 @@ fn retry_wait(error: &ModelError) -> Option<Duration> {
 
 /// The choice of exactly these tools.
 fn choice_of(tools: &[ToolDefinition]) -> ToolChoice {
-    ToolChoice::Named(tools.iter().map(|tool| tool.name.to_string()).collect())
+    ToolChoice::of_tools(tools.iter().map(|tool| tool.name.to_string()))
 }
 
 fn instructions(name: &str, max_turns: u32) -> String {

@@ -129,7 +129,7 @@ impl Tool for MultiAgent {
         let names = unique_names(&tasks);
         let tools = tasks.iter().enumerate().map(|(at, task)| tools_for(at, task, toolbox.as_ref(), context));
         let tools = tools.collect::<Result<Vec<_>, _>>()?;
-        let (model, options) = (self.agents.model.as_ref(), self.options);
+        let (model, options) = (self.agents.model.as_ref(), self.options.within(&context.rights));
         let environment = AgentEnvironment { model, toolbox: toolbox.as_ref(), options, context, report };
         let agents: Vec<_> = names.iter().zip(&tasks).zip(tools).collect();
         let results =
@@ -168,8 +168,9 @@ fn tools_for(
     context: &ToolContext,
 ) -> Result<Vec<ToolDefinition>, ToolError> {
     let mut tools = toolbox.offered(&context.scope());
+    let needs_approval = |name: &str| toolbox.needs_approval(name, &context.rights.approval_tools);
     // Agents start no agents, submit no jobs and send no messages.
-    tools.retain(|tool| toolbox.reach(&tool.name) == ToolReach::Here && !toolbox.needs_approval(&tool.name));
+    tools.retain(|tool| toolbox.reach(&tool.name) == ToolReach::Here && !needs_approval(&tool.name));
     let Some(requested) = &task.tools else { return Ok(tools) };
     let is_known = |name: &str| toolbox.has_tool(name) || ToolChoice::is_group(name);
     if let Some(unknown) = requested.iter().find(|name| !is_known(name)) {
@@ -179,6 +180,11 @@ fn tools_for(
         return Err(ToolError::Invalid(format!(
             "tasks[{at}].tools: there is no tool '{quoted}'{suggestion}. Agents can have: {}",
             known.join(", ")
+        )));
+    }
+    if let Some(guarded) = requested.iter().find(|name| !ToolChoice::is_group(name) && needs_approval(name)) {
+        return Err(ToolError::Invalid(format!(
+            "tasks[{at}].tools: '{guarded}' needs approval, and agents cannot ask for it: leave it out here, and call it directly"
         )));
     }
     // A task may use the aliases of a tool.

@@ -1,5 +1,6 @@
 //! `sub_agent:` of the configuration.
 
+use crate::domain::job_rights::JobRights;
 use serde::{Deserialize, Serialize};
 
 /// The limits of sub-agents.
@@ -12,6 +13,15 @@ pub struct SubAgentOptions {
     pub max_concurrency: usize,
     /// Time limit of one agent.
     pub timeout_s: u64,
+}
+
+impl SubAgentOptions {
+    /// The limits of the agents of a job: they make no more model calls than the job may make.
+    pub(super) fn within(self, rights: &JobRights) -> Self {
+        // The job's closing call is not in its `max_steps`.
+        let most = rights.max_steps.saturating_add(1);
+        Self { max_iterations: self.max_iterations.min(most), ..self }
+    }
 }
 
 impl Default for SubAgentOptions {

@@ -4,7 +4,7 @@ use crate::domain::call_times::{AgentModelCall, CallTimes, ToolResultFields};
 use crate::domain::event::{AgentAction, AgentStep};
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
-use crate::ports::{Clock, Journal, ModelBudget, ProgressReporter, ToolOutcome};
+use crate::ports::{Clock, JobBudget, Journal, ProgressReporter, ToolOutcome};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
@@ -81,17 +81,13 @@ pub(super) struct AgentToolResult {
 /// Collects the results of an agent's tool calls.
 pub(super) struct ResultCollector<'a> {
     report: &'a dyn ProgressReporter,
-    budget: &'a ModelBudget,
+    budget: &'a JobBudget,
     clock: &'a dyn Clock,
     results: Mutex<BTreeMap<String, AgentToolResult>>,
 }
 
 impl<'a> ResultCollector<'a> {
-    pub(super) fn new(
-        report: &'a dyn ProgressReporter,
-        budget: &'a ModelBudget,
-        clock: &'a dyn Clock,
-    ) -> Self {
+    pub(super) fn new(report: &'a dyn ProgressReporter, budget: &'a JobBudget, clock: &'a dyn Clock) -> Self {
         Self { report, budget, clock, results: Mutex::default() }
     }
 

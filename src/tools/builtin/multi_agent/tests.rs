@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::domain::event::{AgentAction, FinishReason};
+use crate::domain::job_rights::JobRights;
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::ports::{
-    CancelReason, CancelToken, Chunk, ChunkSink, Completion, Model, ModelBudget, ModelError, ModelInfo,
+    CancelReason, CancelToken, Chunk, ChunkSink, Completion, JobBudget, Model, ModelError, ModelInfo,
     ModelParameters, ModelRequest,
 };
 use crate::tools::ToolOptions;
@@ -115,7 +116,7 @@ fn fixture_with(
 }
 
 fn job_context() -> ToolContext {
-    let budget = ModelBudget::default();
+    let budget = JobBudget::default();
     let terms = ModelParameters { model: "m".into(), temperature: Some(0.5), max_tokens: Some(99), budget };
     ToolContext { terms, id_ref: "call_1".into(), ..context(ToolChoice::All(true)) }
 }
@@ -271,7 +272,10 @@ fn an_agent_has_only_the_tools_of_its_job_and_its_task() {
             ScriptedReply::Text("no")
         }
     });
-    let context = ToolContext { allowed: ToolChoice::Named(vec!["calculator".into()]), ..job_context() };
+    let context = ToolContext {
+        rights: JobRights::new(ToolChoice::Named(vec!["calculator".into()]), 15, 3_600),
+        ..job_context()
+    };
     for task in [
         json!({"name": "a", "instruction": "x"}),
         json!({"name": "a", "instruction": "x", "tools": ["exec", "calculator"]}),
@@ -289,6 +293,43 @@ fn an_agent_has_only_the_tools_of_its_job_and_its_task() {
     let error = unknown.unwrap_err();
     assert!(error.contains("tasks[1].tools") && error.contains("'calculator'"), "{error}");
     assert_eq!(aliased.requests().len(), 1, "none was started");
+}
+
+#[test]
+fn an_agent_never_calls_a_tool_whose_calls_its_job_has_to_ask_about() {
+    let curious = fixture(|request, _| match results_of(request).last() {
+        None => ScriptedReply::Call("exec", json!({"command": "id"})),
+        Some(result) => {
+            assert!(result.contains("needs approval") && result.contains("call it directly"), "{result}");
+            ScriptedReply::Text("no")
+        }
+    });
+    let mut context = job_context();
+    context.rights.approval_tools = vec!["bash".into()];
+    assert_eq!(curious.run_in(&context, json!([task("a", "x")])).unwrap()["results"][0]["response"], "no");
+    let offered = &curious.requests()[0].tools;
+    assert!(!offered.is_empty() && offered.iter().all(|tool| tool.name != "bash"));
+    let named = json!([{"name": "a", "instruction": "x", "tools": ["exec", "calculator"]}]);
+    let refused = curious.run_in(&context, named).unwrap_err();
+    assert!(refused.contains("'exec' needs approval") && refused.contains("call it directly"), "{refused}");
+}
+
+#[test]
+fn p8_agents_share_the_tool_calls_and_the_turns_of_their_job() {
+    let fixture = fixture(|_, _| ScriptedReply::Call("calculator", json!({"expression": "1"})));
+    let mut context = job_context();
+    context.rights.max_tool_calls = Some(9);
+    context.rights.max_steps = 2;
+    context.terms.budget = JobBudget::new(None, None, Some(3));
+    fixture.fail_in(&context, json!([task("a", "x"), task("b", "x")]));
+    let requests = fixture.requests();
+    let last = requests.iter().filter(|request| !request.may_call);
+    let results: Vec<&str> = last.flat_map(results_of).collect();
+    let is_beyond = |result: &&&str| result.contains("max_tool_calls");
+    assert_eq!((results.len(), results.iter().filter(is_beyond).count()), (4, 1), "{results:?}");
+    context.rights.max_steps = 1;
+    let reported = fixture.fail_in(&context, json!([task("c", "x")]));
+    assert_eq!(reported["results"][0]["iterations"], 2, "a call and the closing one");
 }
 
 #[test]
@@ -352,7 +393,7 @@ fn p8_agents_stop_at_the_token_limit_of_their_job() {
         fixture_with(SubAgentOptions { max_concurrency: 1, ..SubAgentOptions::default() }, |_, _| {
             ScriptedReply::Text("fine")
         });
-    let terms = ModelParameters { budget: ModelBudget::new(Some(20), None), ..job_context().terms };
+    let terms = ModelParameters { budget: JobBudget::new(Some(20), None, None), ..job_context().terms };
     let context = ToolContext { terms, ..job_context() };
     let reported = fixture.run_in(&context, json!([task("a", "x"), task("b", "x"), task("c", "x")])).unwrap();
     assert_eq!(

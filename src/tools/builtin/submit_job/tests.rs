@@ -2,12 +2,14 @@
 
 use crate::domain::id::{JobId, ScheduleId, UserId};
 use crate::domain::job::{Job, JobOrigin, JobStatus};
+use crate::domain::job_rights::JobRights;
 use crate::domain::schedule::Schedule;
 use crate::domain::timing::Timing;
-use crate::domain::tool::ToolChoice;
+use crate::domain::tool::{Strictness, ToolChoice};
+use crate::domain::usage::Usage;
 use crate::ports::{
-    BackgroundTask, JobServiceError, JobServices, NewSchedule, ScheduleStatus, SpawnError, Tool, ToolCaller,
-    ToolContext, Toolbox,
+    BackgroundTask, JobBudget, JobServiceError, JobServices, NewSchedule, ScheduleStatus, SpawnError, Tool,
+    ToolCaller, ToolContext, Toolbox,
 };
 use crate::tools::builtin::{cron, spawn};
 use crate::tools::testing::{self, context, deps};
@@ -81,13 +83,44 @@ fn a_background_job_gets_its_task_and_tools_but_cannot_submit_jobs() {
     assert_eq!(started, json!({"job_id": id, "label": "count the words", "status": "queued"}));
     let (caller, task) = jobs.tasks.lock().unwrap().pop().unwrap();
     assert_eq!((caller.id_ref.as_str(), task.task.as_str()), ("call_5", "count\nthe words"));
-    let ToolChoice::Named(names) = task.tools else { panic!("names") };
+    let ToolChoice::Named(names) = task.rights.tools else { panic!("names") };
     assert!(names.contains(&"bash".to_owned()) && names.contains(&"file_mkdir".to_owned()), "{names:?}");
     assert!(names.contains(&"multi_agent".to_owned()), "agents within a job are no jobs: {names:?}");
     assert!(!names.iter().any(|name| name == "spawn" || name == "cron"), "{names:?}");
-    let few = ToolContext { allowed: ToolChoice::Named(vec!["spawn".into()]), ..from(JobOrigin::Client) };
+    let few = ToolContext { id_ref: "call_5".into(), ..context(ToolChoice::Named(vec!["spawn".into()])) };
     make(spawn.as_ref(), json!({"task": "x", "label": "y"}), &few).unwrap();
-    assert_eq!(jobs.tasks.lock().unwrap().pop().unwrap().1.tools, ToolChoice::All(false));
+    assert_eq!(jobs.tasks.lock().unwrap().pop().unwrap().1.rights.tools, ToolChoice::All(false));
+}
+
+#[test]
+fn what_a_job_submits_has_its_rights_or_fewer() {
+    let jobs = Arc::new(RecordingJobs::default());
+    let (spawn, cron, _toolbox) = tools(&jobs);
+    let rights = JobRights {
+        approval_tools: vec!["calculator".into()],
+        max_tool_calls: Some(9),
+        strictness: Some(Strictness::Strict),
+        deadline_ms: Some(5),
+        max_total_tokens: Some(100),
+        max_cost_micros: Some(50),
+        ..JobRights::new(ToolChoice::Named(vec!["calculator".into(), "spawn".into()]), 3, 4)
+    };
+    let mut here = ToolContext { rights: rights.clone(), ..from(JobOrigin::Client) };
+    here.terms.budget = JobBudget::new(Some(30), Some(20), Some(7));
+    here.terms.budget.spend(Usage::new(6, 4));
+    make(spawn.as_ref(), json!({"task": "x"}), &here).unwrap();
+    let submitted = ToolChoice::Named(vec!["calculator".into()]);
+    let left = JobRights {
+        tools: submitted.clone(),
+        max_tool_calls: Some(7),
+        max_total_tokens: Some(20),
+        max_cost_micros: Some(20),
+        ..rights.clone()
+    };
+    assert_eq!(jobs.tasks.lock().unwrap().pop().unwrap().1.rights, left, "what is left of the job");
+    make(cron.as_ref(), json!({"action": "add", "message": "x", "every_s": 60}), &here).unwrap();
+    let of_each_run = JobRights { tools: submitted, ..rights }.of_schedule();
+    assert_eq!(jobs.schedules_added.lock().unwrap().pop().unwrap().rights, of_each_run);
 }
 
 #[test]

@@ -159,7 +159,10 @@ fn an_approval_pattern_matches_a_tool_name_with_a_unique_suffix() {
         ExecutorOptions { approval, ..ExecutorOptions::new(bounds()) },
     );
     let executor = executor.expect("valid tools");
-    assert!(executor.needs_approval("mcp_a_pay_1234abcd") && !executor.needs_approval("mcp_a_look_1234abcd"));
+    assert!(
+        executor.needs_approval("mcp_a_pay_1234abcd", &[])
+            && !executor.needs_approval("mcp_a_look_1234abcd", &[])
+    );
 }
 
 #[test]
@@ -180,11 +183,11 @@ fn a_tool_that_needs_approval_is_refused_without_one() {
             .expect("valid tools");
     for (name, waits) in [("js_write", true), ("act", true), ("exec", true), ("own", false), ("nope", false)]
     {
-        assert_eq!(executor.needs_approval(name), waits, "{name}");
+        assert_eq!(executor.needs_approval(name, &[]), waits, "{name}");
     }
     let waiting: Vec<_> = executor.tool_infos().iter().map(|info| info.needs_approval).collect();
     assert_eq!(waiting, [false, true, true]);
-    assert!(executor.needs_approval("js_not_there_yet"), "the name as called counts: the tool may come");
+    assert!(executor.needs_approval("js_not_there_yet", &[]), "the name as called counts: the tool may come");
     let reported = |name: &str, approved: ApprovedCalls| {
         let log = crate::tools::testing::RecordingJournal::default();
         let context = ToolContext { approved, ..context(ToolChoice::All(true)) };

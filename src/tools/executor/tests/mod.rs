@@ -8,7 +8,7 @@ use crate::domain::id::JobId;
 use crate::domain::tool::{Aliases, Strictness};
 use crate::ports::{CancelReason, ToolError};
 use crate::tools::testing::{
-    Act, RecordingJournal, ScriptedTool, any, bounds, call, context, one, real, real_at, run,
+    Act, RecordingJournal, ScriptedTool, any, bounds, call, context, context_at, one, real, real_at, run,
 };
 use nanoclaw_sandbox::Level;
 use serde_json::{Value, json};
@@ -436,7 +436,7 @@ fn a_strict_job_gets_no_shell_and_a_tool_without_its_channel_is_refused() {
     assert!(!tools.contains(&"bash".to_owned()) && tools.contains(&"execute_python".to_owned()));
     let call_in = |strictness, name: &str, arguments: &str| {
         let log = RecordingJournal::default();
-        let job = ToolContext { strictness, ..context(ToolChoice::Default) };
+        let job = context_at(strictness, ToolChoice::Default);
         real().run(&[call("a", name, arguments)], &job, &log);
         log.result("a")["error"].as_str().unwrap_or_default().to_owned()
     };

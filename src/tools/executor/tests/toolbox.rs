@@ -2,7 +2,7 @@
 
 use super::super::*;
 use crate::domain::tool::Strictness;
-use crate::tools::testing::{RecordingJournal, call, context, one, real, real_at};
+use crate::tools::testing::{RecordingJournal, call, context_at, one, real, real_at};
 use nanoclaw_sandbox::Level;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn code_runs_at_the_requested_strictness() {
         json!({"output": "python print(1)\n", "status": "ok", "strictness": "strict", "duration_ms": 3});
     assert_eq!(result["data"], expected);
     let log = RecordingJournal::default();
-    let job = ToolContext { strictness: Some(Strictness::Lenient), ..context(ToolChoice::All(true)) };
+    let job = context_at(Some(Strictness::Lenient), ToolChoice::All(true));
     real().run(&[call("a", "execute_javascript", r#"{"code": "1"}"#)], &job, &log);
     assert_eq!(log.result("a")["data"]["strictness"], "lenient");
     assert_eq!(one("execute_python", r#"{"code": "1"}"#)["data"]["strictness"], "standard");
@@ -57,7 +57,7 @@ fn the_strictness_of_server_and_job_bounds_every_call() {
     assert_eq!(levels(&bounded(), Some(Strictness::Lenient)), [standard.clone(), standard]);
     let call_at = |executor: &Executor, strictness, level: &str| {
         let log = RecordingJournal::default();
-        let job = ToolContext { strictness, ..context(ToolChoice::Default) };
+        let job = context_at(strictness, ToolChoice::Default);
         let arguments = json!({"code": "1", "strictness": level}).to_string();
         executor.run(&[call("a", "execute_python", &arguments)], &job, &log);
         log.result("a")
@@ -73,7 +73,7 @@ fn the_strictness_of_server_and_job_bounds_every_call() {
     }
     assert_eq!(call_at(&real(), Some(Strictness::Standard), "strict")["data"]["strictness"], "strict");
     let log = RecordingJournal::default();
-    let job = ToolContext { strictness: Some(Strictness::Lenient), ..context(ToolChoice::Default) };
+    let job = context_at(Some(Strictness::Lenient), ToolChoice::Default);
     bounded().run(&[call("a", "execute_python", r#"{"code": "1"}"#)], &job, &log);
     assert_eq!(log.result("a")["data"]["strictness"], "standard", "the operator's ceiling came later");
 }

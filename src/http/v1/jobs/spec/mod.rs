@@ -141,6 +141,7 @@ impl JobRequest {
             response: None,
             is_stored_completion: false,
             handed_approvals: None,
+            approval_tools: Vec::new(),
             trace_parent: None,
         })
     }

@@ -7,6 +7,7 @@ mod patterns;
 
 use super::*;
 use crate::domain::id::{JobId, UserId};
+use crate::domain::job_rights::JobRights;
 use crate::domain::tool::ToolChoice;
 use crate::ports::{
     CancelReason, CancelToken, Clock, FileError, RunDirectory, WorkspaceFolder, WorkspaceOwner,
@@ -93,8 +94,7 @@ fn context() -> ToolContext {
         job: JobId::from_bits(1),
         conversation_id: None,
         project_id: None,
-        allowed: ToolChoice::All(true),
-        strictness: None,
+        rights: JobRights::new(ToolChoice::All(true), 15, 3_600),
         seen_files: crate::ports::SeenFiles::default(),
         terms: crate::ports::ModelParameters::default(),
         origin: crate::domain::job::JobOrigin::Client,
