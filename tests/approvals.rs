@@ -2,7 +2,7 @@
 //! HTTP and on the command line, timeout, and `auto-deny`.
 
 use crate::support::upstream::{Act, Answer, Upstream, tool_results};
-use crate::support::{Server, against, assert_whole, command};
+use crate::support::{Server, against, assert_whole, command, wait_until};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -96,6 +96,53 @@ fn a_waiting_job_survives_a_crash_and_continues_after_approval() {
     assert_eq!(statuses(&server, &id), phases);
     assert_eq!(ended(&server, &queued)["status"], "succeeded");
     assert_eq!(server.post(&format!("/v1/jobs/{id}/deny"), &json!({})).status, 409);
+}
+
+#[test]
+fn an_approval_without_names_never_approves_calls_that_nobody_has_seen() {
+    // Two guarded calls, one after the other.
+    let upstream = Upstream::start(|request, _| match tool_results(request).len() {
+        round @ (0 | 1) => {
+            let arguments = json!({"text": format!("abc{round}"), "operation": "upper"});
+            Answer::calls(&[("text_process", arguments)])
+        }
+        _ => Answer::text("finished"),
+    });
+    let server = Server::start_against(&upstream, GUARDED);
+    let id = server.submit(&json!({"input": "go"}));
+    let first = wait_until_waiting(&server, &id)["approval"]["calls"][0]["id_ref"].clone();
+    let approve = |body: &Value| server.post(&format!("/v1/jobs/{id}/approve"), body);
+    let replies: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| approve(&json!({})))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("an answer")).collect()
+    });
+    // One that arrives behind the second request is refused.
+    for reply in &replies {
+        let told = reply.json();
+        let is_first = (reply.status, &told["decided_calls"]) == (200, &json!([first]));
+        assert!(is_first || told["error"]["code"] == "calls_not_named", "{told}");
+    }
+    assert!(replies.iter().any(|reply| reply.status == 200));
+    let mut second = Value::Null;
+    wait_until("the second call waits", || {
+        second = server.get(&format!("/v1/jobs/{id}")).json()["approval"]["calls"][0]["id_ref"].clone();
+        second.is_string() && second != first
+    });
+    let second = second.as_str().expect("an id").to_owned();
+    for act in ["approve", "deny"] {
+        let bare = server.post(&format!("/v1/jobs/{id}/{act}"), &json!({}));
+        assert_eq!((bare.status, &bare.json()["error"]["code"]), (409, &json!("calls_not_named")));
+        assert!(bare.body.contains(&second), "the error names the calls: {}", bare.body);
+    }
+    let late = approve(&json!({"calls": [first]}));
+    assert_eq!((late.status, &late.json()["decided_calls"]), (200, &json!([first])), "{}", late.body);
+    let (code, _, err) = run(&server, &["approve", &id]);
+    assert!(code != 0 && err.contains(&second), "{err}");
+    let waiting = server.get(&format!("/v1/jobs/{id}")).json();
+    assert_eq!(waiting["approval"]["calls"][0]["id_ref"], json!(second), "nothing was approved: {waiting}");
+    let (code, out, err) = run(&server, &["approve", &id, "--call", &second]);
+    assert!(code == 0 && out.contains(&format!("approved: {second}")), "{out}{err}");
+    assert_eq!(ended(&server, &id)["output_text"], "finished");
 }
 
 #[test]

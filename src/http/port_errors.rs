@@ -55,6 +55,7 @@ impl From<JobChangeError> for ApiError {
             JobChangeError::Store(error) => return error.into(),
             JobChangeError::Quota(refusal) => return quota::refused(refusal),
             JobChangeError::WrongState { .. } => (StatusCode::CONFLICT, "wrong_state"),
+            JobChangeError::UnnamedCalls { .. } => (StatusCode::CONFLICT, "calls_not_named"),
             JobChangeError::NotPending { .. } => (StatusCode::BAD_REQUEST, "not_pending"),
             JobChangeError::Imported => (StatusCode::CONFLICT, "job_imported"),
             JobChangeError::LogCut => (StatusCode::CONFLICT, "log_cut"),

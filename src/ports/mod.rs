@@ -110,8 +110,8 @@ pub use status::{
     ServerFigures, ServerStatus, UserJobCounts,
 };
 pub use store::{
-    ChangeWatch, EventPage, Fence, Idempotent, JobChangeError, JobPage, JobQuery, Lease, LeaseError, NewJob,
-    Store, SubmitError, Urgency, ended_watch,
+    ChangeWatch, DecidedJob, EventPage, Fence, Idempotent, JobChangeError, JobPage, JobQuery, Lease,
+    LeaseError, NewJob, Store, SubmitError, Urgency, ended_watch,
 };
 pub use store_error::StoreError;
 pub use stored_completions::{CompletionPage, CompletionQuery, StoredCompletions};

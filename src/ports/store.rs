@@ -93,6 +93,14 @@ pub enum JobChangeError {
         /// The state.
         status: JobStatus,
     },
+    /// The job has asked more than once, so a decision names the calls that it is about (HTTP: 409).
+    #[error(
+        "the job has asked for approval before, so a decision names the calls that it is about: {{\"calls\": {waiting:?}}}"
+    )]
+    UnnamedCalls {
+        /// The calls that wait now.
+        waiting: Vec<String>,
+    },
     /// The job does not wait for this call (HTTP: 400).
     #[error("no call '{id_ref}' of the job waits for approval")]
     NotPending {
@@ -117,6 +125,15 @@ pub enum JobChangeError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// A job after a decision about its calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DecidedJob {
+    /// The job.
+    pub job: Job,
+    /// The calls that the decision is about, also if it was made before.
+    pub calls: Vec<String>,
 }
 
 /// A job to store.
@@ -271,14 +288,16 @@ pub trait Store: Send + Sync {
         calls: Vec<ToolCall>,
         timeout_ms: u64,
     ) -> Ticket<(), LeaseError>;
-    /// Decides calls that a job waits for; the job is queued again once none is left. Repeating the latest
-    /// decision changes nothing. Returns the job, or `None` when the user has no such job.
+    /// Decides calls that a job waits for; the job is queued again once none is left. Repeating a decision
+    /// about the newest calls, or those before, changes nothing. A decision that names no calls cannot say
+    /// which ones its user has seen: it counts only while the job has asked once
+    /// ([`JobChangeError::UnnamedCalls`]). Returns `None` when the user has no such job.
     fn decide(
         &self,
         user: UserId,
         job: JobId,
         decision: ApprovalDecision,
-    ) -> Ticket<Option<Job>, JobChangeError>;
+    ) -> Ticket<Option<DecidedJob>, JobChangeError>;
     /// Queues a failed job again as if newly accepted; it continues after its last recorded step. Returns the
     /// job, or `None` when the user has no such job.
     fn retry(&self, user: UserId, job: JobId) -> Ticket<Option<Job>, JobChangeError>;

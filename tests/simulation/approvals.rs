@@ -79,7 +79,7 @@ impl World {
             ApprovalDecision { approve, id_refs: Some(named.clone()), reason: None, is_lasting: false };
         let (process, stranger) = (self.process(), if job.user == ANN { BOB } else { ANN });
         if let Ok(Some(row)) = process.sim_store.decide(stranger, job.id, decision.clone()).wait() {
-            self.oracle(|oracle| oracle.blame(format!("another user has decided about {row:?}")));
+            self.oracle(|oracle| oracle.blame(format!("another user has decided about {:?}", row.job)));
         }
         let keys: Vec<_> = named.into_iter().map(|id_ref| (job.id, id_ref)).collect();
         self.oracle(|oracle| {

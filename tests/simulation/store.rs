@@ -12,8 +12,8 @@ use nanoclaw::domain::job::{History, Job, JobOutcome, JobSpec};
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::ports::{
-    CancelToken, ChangeWatch, Clock, EventPage, Fence, Idempotent, JobChangeError, JobPage, JobQuery, Lease,
-    LeaseError, NewJob, NodeStore, Store, StoreError, SubmitError, Ticket, Urgency,
+    CancelToken, ChangeWatch, Clock, DecidedJob, EventPage, Fence, Idempotent, JobChangeError, JobPage,
+    JobQuery, Lease, LeaseError, NewJob, NodeStore, Store, StoreError, SubmitError, Ticket, Urgency,
 };
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -205,7 +205,7 @@ impl Store for SimStore {
         user: UserId,
         job: JobId,
         decision: ApprovalDecision,
-    ) -> Ticket<Option<Job>, JobChangeError> {
+    ) -> Ticket<Option<DecidedJob>, JobChangeError> {
         Ticket::resolved(
             self.write(&format!("decide {job}: {decision:?}"), |store| store.decide(user, job, decision)),
         )

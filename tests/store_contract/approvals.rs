@@ -6,13 +6,13 @@ use nanoclaw::domain::approval::ApprovalDecision;
 use nanoclaw::domain::batch::BatchCounts;
 use nanoclaw::domain::event::{EngineMark, Event, FailureCode, Record, StatusPhase};
 use nanoclaw::domain::id::{BatchId, JobId, UserId};
-use nanoclaw::domain::job::{Job, JobStatus, PendingApproval};
+use nanoclaw::domain::job::{Job, JobOutcome, JobStatus, PendingApproval};
 use nanoclaw::domain::job_filter::JobFilter;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::tool::ToolCall;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::ports::{
-    Idempotent, JobChangeError, JobQuery, LeaseError, NewBatch, NewLine, SubmitError, Urgency,
+    DecidedJob, Idempotent, JobChangeError, JobQuery, LeaseError, NewBatch, NewLine, SubmitError, Urgency,
 };
 
 const TIMEOUT_MS: u64 = 60_000;
@@ -45,7 +45,16 @@ fn decide(
     approve: bool,
     calls: &[&str],
 ) -> Result<Option<Job>, JobChangeError> {
-    let id_refs = (!calls.is_empty()).then(|| calls.iter().map(|id_ref| (*id_ref).to_owned()).collect());
+    Ok(decide_calls(fixture, user, approve, calls)?.map(|decided| decided.job))
+}
+
+fn decide_calls(
+    fixture: &Fixture,
+    user: UserId,
+    approve: bool,
+    calls: &[&str],
+) -> Result<Option<DecidedJob>, JobChangeError> {
+    let id_refs = (!calls.is_empty()).then(|| strings(calls));
     let reason = (!approve).then(|| "no".to_owned());
     fixture.store.decide(user, id(1), ApprovalDecision { approve, id_refs, reason, is_lasting: false }).wait()
 }
@@ -96,7 +105,7 @@ fn a_lasting_approval_records_the_tools_of_the_approved_calls() {
     let decide = |calls: Option<&[&str]>, approve| {
         let decision =
             ApprovalDecision { approve, id_refs: calls.map(strings), reason: None, is_lasting: true };
-        fixture.store.decide(ANN, id(1), decision).wait().unwrap().unwrap()
+        fixture.store.decide(ANN, id(1), decision).wait().unwrap().unwrap().job
     };
     assert_eq!(pending(&decide(Some(&["a"]), true)), strings(&["b", "c"]), "the calls that wait still wait");
     decide(Some(&["b"]), false);
@@ -217,6 +226,49 @@ fn a_repeated_decision_is_idempotent_and_a_conflicting_one_is_refused() {
 }
 
 #[test]
+fn a_decision_that_names_no_calls_is_about_the_first_request_only() {
+    let fixture = Fixture::new();
+    fixture.submit([job(1, ANN)]);
+    ask(&fixture);
+    let first = decide_calls(&fixture, ANN, true, &[]).unwrap().unwrap();
+    assert_eq!((first.job.status, first.calls), (JobStatus::Queued, strings(&["a", "b"])));
+    let again = decide_calls(&fixture, ANN, true, &[]).unwrap().unwrap();
+    assert_eq!((again.job.status, again.calls), (JobStatus::Queued, strings(&["a", "b"])), "sent twice");
+    let ask_again = |fixture: &Fixture, id_ref: &str| {
+        let lease = fixture.claim();
+        fixture.store.wait_for_approval(lease.fence(), vec![call(id_ref)], TIMEOUT_MS).wait().unwrap();
+    };
+    ask_again(&fixture, "c");
+    let refused_for = |fixture: &Fixture, waiting: &[&str]| {
+        let log = fixture.store.log(id(1)).unwrap();
+        for approve in [true, false] {
+            let unnamed = JobChangeError::UnnamedCalls { waiting: strings(waiting) };
+            assert_eq!(decide(fixture, ANN, approve, &[]), Err(unnamed), "nobody has seen {waiting:?}");
+        }
+        assert_eq!(
+            (fixture.store.log(id(1)).unwrap(), pending(&shown(fixture)), shown(fixture).status),
+            (log, strings(waiting), JobStatus::Waiting)
+        );
+    };
+    refused_for(&fixture, &["c"]);
+    let late = decide_calls(&fixture, ANN, true, &["a"]).unwrap().unwrap();
+    assert_eq!((pending(&late.job), late.calls), (strings(&["c"]), strings(&["a"])), "an answer was lost");
+    let other_way = decide(&fixture, ANN, false, &["a"]);
+    assert_eq!(other_way, Err(JobChangeError::NotPending { id_ref: "a".to_owned() }));
+    let fixture = fixture.crash();
+    refused_for(&fixture, &["c"]);
+    let named = decide_calls(&fixture, ANN, true, &["c"]).unwrap().unwrap();
+    assert_eq!((named.job.status, named.calls), (JobStatus::Queued, strings(&["c"])));
+    let lease = fixture.claim();
+    let failure = Event::Error { content: "x".into(), code: FailureCode::Timeout, retry_after_ms: None };
+    let failed = JobOutcome { event: failure, ..done(id(1), "") };
+    fixture.store.finish(lease.fence(), vec![], failed).wait().unwrap();
+    fixture.store.retry(ANN, id(1)).wait().unwrap();
+    ask_again(&fixture, "d");
+    refused_for(&fixture, &["d"]);
+}
+
+#[test]
 fn p7_only_the_owner_decides_and_only_for_a_waiting_job() {
     let fixture = waiting();
     let before = fixture.store.log(id(1)).unwrap();
@@ -299,7 +351,7 @@ fn waiting_for_approval_repeatedly_resets_the_crash_count() {
         fixture.claim();
         fixture = fixture.crash();
         ask(&fixture);
-        assert_eq!(decide(&fixture, ANN, true, &[]).unwrap().unwrap().crashes, 0);
+        assert_eq!(decide(&fixture, ANN, true, &["a", "b"]).unwrap().unwrap().crashes, 0);
     }
     let row = shown(&fixture);
     assert_eq!((row.status, row.failed_runs), (JobStatus::Queued, 0));

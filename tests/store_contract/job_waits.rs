@@ -84,5 +84,5 @@ fn a_job_waits_for_the_decision_about_its_calls_until_it_expires() {
     assert_eq!(wait(&fixture, 1), Some(until(JobWaitReason::Approval, NOW_MS + 60_000)));
     let approve = ApprovalDecision { approve: true, id_refs: None, reason: None, is_lasting: false };
     let decided = fixture.store.decide(ANN, id(1), approve).wait().unwrap().unwrap();
-    assert_eq!((decided.waits_for, wait(&fixture, 1)), (WORKER, WORKER));
+    assert_eq!((decided.job.waits_for, wait(&fixture, 1)), (WORKER, WORKER));
 }

@@ -39,6 +39,9 @@ pub(crate) fn refusal(status: u16, message: String) -> CliError {
         400 if message.contains("is not configured") => {
             "name one of them, or add it under models: (nanoclaw config show)"
         }
+        409 if message.contains("names the calls") => {
+            "look at the calls (nanoclaw tail JOB), then add --call ID for each"
+        }
         413 => "send less, or raise the limit that is named under limits: (nanoclaw config show --default)",
         429 => "wait a moment, or raise the limit (nanoclaw config show --default)",
         507 => "make room on the server's disk, or shorten retention (nanoclaw config show --default)",

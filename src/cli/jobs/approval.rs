@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 struct WaitingCalls {
     /// The waiting job's id, job_…
     job: String,
-    /// Only this call, by its id; repeatable
+    /// Only this call, by its id; repeatable. Needed once the job has asked before
     #[arg(long = "call", value_name = "ID")]
     calls: Vec<String>,
 }
@@ -45,18 +45,22 @@ pub(crate) struct DenyArgs {
 pub(crate) fn approve(client: &ApiClient, args: &ApproveArgs, terminal: &Terminal) -> Result<(), CliError> {
     let path = format!("/v1/jobs/{}/approve", path_segment(&args.waiting.job)?);
     let job = client.post(&path, Some(&approval(&args.waiting.calls, args.always)))?;
-    print(&job, args.json, terminal)
+    print(&job, "approved", (args.json, terminal))
 }
 
 /// Denies the calls and prints the job.
 pub(crate) fn deny(client: &ApiClient, args: &DenyArgs, terminal: &Terminal) -> Result<(), CliError> {
     let path = format!("/v1/jobs/{}/deny", path_segment(&args.waiting.job)?);
     let job = client.post(&path, Some(&denial(&args.waiting.calls, args.reason.as_deref())))?;
-    print(&job, args.json, terminal)
+    print(&job, "denied", (args.json, terminal))
 }
 
-fn print(job: &Value, json: bool, terminal: &Terminal) -> Result<(), CliError> {
+fn print(job: &Value, decision: &str, (json, terminal): (bool, &Terminal)) -> Result<(), CliError> {
     show(job, json, terminal)?;
+    let decided = job.get("decided_calls").and_then(Value::as_array).filter(|_| !json);
+    for id in decided.into_iter().flatten().filter_map(Value::as_str) {
+        terminal.line(&format!("  {decision}: {id}"))?;
+    }
     let calls = job.pointer("/approval/calls").and_then(Value::as_array).filter(|_| !json);
     for call in calls.into_iter().flatten() {
         let text = |key: &str| call.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -66,7 +70,7 @@ fn print(job: &Value, json: bool, terminal: &Terminal) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The calls of a request body. Without any, all waiting calls are meant.
+/// The calls of a request body. Without any, all calls of the job's first question are meant.
 fn decided(calls: &[String]) -> Option<&[String]> {
     (!calls.is_empty()).then_some(calls)
 }

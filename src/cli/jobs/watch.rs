@@ -77,8 +77,8 @@ impl JobWatch<'_> {
             render.update(update)?;
             if let Update::Event(event) = update {
                 show_position(event.seq);
-                if is_waiting(event) {
-                    self.ask_approval(job)?;
+                if let Some(calls) = waiting_calls(event) {
+                    self.ask_approval(job, &calls)?;
                 }
             }
             Ok(ControlFlow::Continue(()))
@@ -102,14 +102,14 @@ impl JobWatch<'_> {
         *locked(&self.position) = Some((String::new(), 0));
     }
 
-    /// Asks a person at the terminal about the calls that the job waits for now. Without a person, and in
-    /// events of the past, nothing is asked.
-    fn ask_approval(&self, job: &str) -> Result<(), CliError> {
+    /// Asks a person at the terminal about these calls, which were shown. Without a person, and in events of
+    /// the past, nothing is asked.
+    fn ask_approval(&self, job: &str, calls: &[&str]) -> Result<(), CliError> {
         if self.json || !self.terminal.is_watched() || !io::stdin().is_terminal() {
             return Ok(());
         }
         let path = format!("/v1/jobs/{}", path_segment(job)?);
-        if self.client.get(&path)?.get("status").is_none_or(|status| status != "waiting") {
+        if !still_wait(&self.client.get(&path)?, calls) {
             return Ok(());
         }
         self.terminal.prompt("allow the calls? [y/N] ");
@@ -117,7 +117,7 @@ impl JobWatch<'_> {
         let is_allowed = matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes");
         let decision = if is_allowed { "approve" } else { "deny" };
         // Somebody else may have decided meanwhile.
-        if let Err(error) = self.client.post(&format!("{path}/{decision}"), Some(&json!({}))) {
+        if let Err(error) = self.client.post(&format!("{path}/{decision}"), Some(&json!({"calls": calls}))) {
             self.terminal.error(&error.to_string());
         }
         Ok(())
@@ -139,8 +139,19 @@ fn is_silent(event: &ClientEvent) -> bool {
     event.name == "status" && matches!(status, Some("queued" | "running"))
 }
 
-fn is_waiting(event: &ClientEvent) -> bool {
-    event.name == "status" && event.data.get("status").is_some_and(|status| status == "waiting_approval")
+/// The calls that a job begins to wait for.
+fn waiting_calls(event: &ClientEvent) -> Option<Vec<&str>> {
+    let is_waiting = event.data.get("status").is_some_and(|status| status == "waiting_approval");
+    let calls = event.data.get("calls").filter(|_| event.name == "status" && is_waiting)?.as_array()?;
+    Some(calls.iter().filter_map(Value::as_str).collect())
+}
+
+/// Whether the job waits for all of these calls.
+fn still_wait(job: &Value, calls: &[&str]) -> bool {
+    let waiting = job.pointer("/approval/calls").and_then(Value::as_array);
+    let ids: Vec<&str> =
+        waiting.into_iter().flatten().filter_map(|call| call.get("id_ref")?.as_str()).collect();
+    !calls.is_empty() && calls.iter().all(|call| ids.contains(call))
 }
 
 /// Runs `work` until its end or until Ctrl-C.

@@ -9,8 +9,8 @@ use crate::domain::job::{History, Job, JobOutcome, JobSpec, PendingApproval};
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::ports::{
-    CancelToken, ChangeWatch, Clock, EventPage, Fence, Idempotent, JobChangeError, JobPage, JobQuery, Lease,
-    LeaseError, NewJob, Store, StoreError, SubmitError, Ticket, Urgency, ended_watch,
+    CancelToken, ChangeWatch, Clock, DecidedJob, EventPage, Fence, Idempotent, JobChangeError, JobPage,
+    JobQuery, Lease, LeaseError, NewJob, Store, StoreError, SubmitError, Ticket, Urgency, ended_watch,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -201,7 +201,7 @@ impl Store for ReplayStore {
         unused()
     }
 
-    fn decide(&self, _: UserId, _: JobId, _: ApprovalDecision) -> Ticket<Option<Job>, JobChangeError> {
+    fn decide(&self, _: UserId, _: JobId, _: ApprovalDecision) -> Ticket<Option<DecidedJob>, JobChangeError> {
         unused()
     }
 

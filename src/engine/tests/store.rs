@@ -10,8 +10,8 @@ use crate::domain::job::{
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::ports::{
-    CancelReason, CancelToken, ChangeWatch, Clock, EventPage, Fence, Idempotent, JobChangeError, JobPage,
-    JobQuery, Lease, LeaseError, NewJob, Store, StoreError, SubmitError, Ticket, Urgency,
+    CancelReason, CancelToken, ChangeWatch, Clock, DecidedJob, EventPage, Fence, Idempotent, JobChangeError,
+    JobPage, JobQuery, Lease, LeaseError, NewJob, Store, StoreError, SubmitError, Ticket, Urgency,
 };
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -297,20 +297,26 @@ impl Store for FakeStore {
         }))
     }
 
-    fn decide(&self, _: UserId, _: JobId, decision: ApprovalDecision) -> Ticket<Option<Job>, JobChangeError> {
+    fn decide(
+        &self,
+        _: UserId,
+        _: JobId,
+        decision: ApprovalDecision,
+    ) -> Ticket<Option<DecidedJob>, JobChangeError> {
         Ticket::resolved(self.write(Op::Release, None).map_err(|error| unleased(error).into()).map(
             |mut state| {
                 let waiting = state.job.approval.as_ref().map(PendingApproval::id_refs).unwrap_or_default();
                 let id_refs = decision.id_refs.unwrap_or(waiting);
+                let calls = id_refs.clone();
                 let pending = state.job.approval.as_ref().map_or_else(Vec::new, |wait| wait.calls.clone());
                 if let Some(pending) = &mut state.job.approval {
                     pending.calls.retain(|call| !id_refs.contains(&call.id_ref));
                 }
                 let reason = decision.reason.unwrap_or_default();
                 let mark = if decision.approve {
-                    let calls =
+                    let lasting =
                         pending.iter().filter(|call| decision.is_lasting && id_refs.contains(&call.id_ref));
-                    let always = calls.map(|call| call.name.clone()).collect();
+                    let always = lasting.map(|call| call.name.clone()).collect();
                     EngineMark::Approved { id_refs, always }
                 } else {
                     EngineMark::Denied { id_refs, reason }
@@ -323,7 +329,7 @@ impl Store for FakeStore {
                     let (status, attempt) = (StatusPhase::Queued, state.job.attempt);
                     state.log.push(Event::Status { status, attempt, reason: None }.into());
                 }
-                Some(state.job.clone())
+                Some(DecidedJob { job: state.job.clone(), calls })
             },
         ))
     }

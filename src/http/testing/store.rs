@@ -10,8 +10,8 @@ use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::domain::usage::Usage;
 use crate::ports::{
-    CancelToken, EventPage, Fence, Idempotent, JobChangeError, JobPage, JobQuery, Lease, LeaseError, NewJob,
-    Store, StoreError, SubmitError, Ticket, Urgency,
+    CancelToken, DecidedJob, EventPage, Fence, Idempotent, JobChangeError, JobPage, JobQuery, Lease,
+    LeaseError, NewJob, Store, StoreError, SubmitError, Ticket, Urgency,
 };
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -230,7 +230,7 @@ impl Store for MemoryStore {
         user: UserId,
         id: JobId,
         decision: ApprovalDecision,
-    ) -> Ticket<Option<Job>, JobChangeError> {
+    ) -> Ticket<Option<DecidedJob>, JobChangeError> {
         let mut jobs = self.jobs.lock().expect("lock");
         let Some(entry) = jobs.get_mut(&id).filter(|entry| entry.job.user == user) else {
             return Ticket::resolved(Ok(None));
@@ -252,7 +252,7 @@ impl Store for MemoryStore {
         let job = entry.job.clone();
         drop(jobs);
         self.decisions.lock().expect("lock").push(decision);
-        Ticket::resolved(Ok(Some(job)))
+        Ticket::resolved(Ok(Some(DecidedJob { job, calls: id_refs })))
     }
 
     fn retry(&self, user: UserId, id: JobId) -> Ticket<Option<Job>, JobChangeError> {

@@ -23,29 +23,52 @@ pub(crate) fn decision_summary((approved, denied): (usize, usize)) -> &'static s
     }
 }
 
-/// The waiting calls that the decision names; none if all were decided the same way before.
-pub(crate) fn undecided_calls(
+/// The calls that a decision is about.
+pub(crate) struct DecidedCalls {
+    /// All of them.
+    pub(crate) all: Vec<String>,
+    /// Those that wait; none if all were decided the same way before.
+    pub(crate) undecided: Vec<String>,
+}
+
+/// The calls that the decision is about. Without names, it is about the calls that wait, if the user cannot
+/// have seen others: the job has asked once. A second one, sent twice or late, would else decide about calls
+/// that nobody has seen.
+pub(crate) fn decided_calls(
     decision: &ApprovalDecision,
     row: &JobRow,
-) -> Result<Vec<String>, JobChangeError> {
+) -> Result<DecidedCalls, JobChangeError> {
     let (status, approve) = (row.job.status, decision.approve);
     let record = row.approval.as_ref().filter(|_| !status.is_terminal());
-    let is_repeated =
-        |id_ref: &str| record.is_some_and(|record| record.decided.get(id_ref) == Some(&approve));
-    let Some(pending) = &row.job.approval else {
-        let repeats = match &decision.id_refs {
-            Some(named) => named.iter().all(|id_ref| is_repeated(id_ref)),
-            None => record.is_some_and(|record| record.decided.values().all(|decided| *decided == approve)),
-        };
-        return if repeats { Ok(Vec::new()) } else { Err(JobChangeError::WrongState { status }) };
+    let is_repeated = |id_ref: &String| {
+        let decisions = record.iter().flat_map(|record| [&record.decided, &record.decided_before]);
+        decisions.filter_map(|decided| decided.get(id_ref)).any(|decided| *decided == approve)
     };
-    let waiting = pending.id_refs();
-    let Some(named) = &decision.id_refs else { return Ok(waiting) };
-    let unknown = named.iter().find(|id_ref| !waiting.contains(id_ref) && !is_repeated(id_ref));
-    if let Some(id_ref) = unknown {
-        return Err(JobChangeError::NotPending { id_ref: id_ref.clone() });
+    let waiting = row.job.approval.as_ref().map(PendingApproval::id_refs);
+    match (&decision.id_refs, waiting) {
+        (Some(named), None) if named.iter().all(is_repeated) => {
+            Ok(DecidedCalls { all: named.clone(), undecided: Vec::new() })
+        }
+        (None, None) => {
+            let decided = record.map(|record| &record.decided);
+            let repeated = decided.filter(|decided| decided.values().all(|decided| *decided == approve));
+            let all = repeated.ok_or(JobChangeError::WrongState { status })?.keys().cloned().collect();
+            Ok(DecidedCalls { all, undecided: Vec::new() })
+        }
+        (Some(_), None) => Err(JobChangeError::WrongState { status }),
+        (None, Some(waiting)) if row.approvals_asked == 1 => {
+            Ok(DecidedCalls { all: waiting.clone(), undecided: waiting })
+        }
+        (None, Some(waiting)) => Err(JobChangeError::UnnamedCalls { waiting }),
+        (Some(named), Some(waiting)) => {
+            let unknown = named.iter().find(|id_ref| !waiting.contains(id_ref) && !is_repeated(id_ref));
+            if let Some(id_ref) = unknown {
+                return Err(JobChangeError::NotPending { id_ref: id_ref.clone() });
+            }
+            let undecided = waiting.into_iter().filter(|id_ref| named.contains(id_ref)).collect();
+            Ok(DecidedCalls { all: named.clone(), undecided })
+        }
     }
-    Ok(waiting.into_iter().filter(|id_ref| named.contains(id_ref)).collect())
 }
 
 pub(crate) fn decision_mark(

@@ -39,6 +39,9 @@ pub(crate) struct ApprovalRecord {
     pub(crate) timeout_ms: u64,
     /// Decision by call: true for approved. Makes a repeated decision a no-op.
     pub(crate) decided: BTreeMap<String, bool>,
+    /// The decisions of the request before: the repetition of one may come late.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) decided_before: BTreeMap<String, bool>,
 }
 
 /// A row of the table `jobs`.
@@ -69,6 +72,9 @@ pub(crate) struct JobRow {
     /// The last request for approval.
     #[serde(default, rename = "asked", skip_serializing_if = "Option::is_none")]
     pub(crate) approval: Option<ApprovalRecord>,
+    /// How often the job has asked for approval, retries included; 0 also in rows of earlier builds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) approvals_asked: u32,
     /// First acceptance number of a retried job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) first_accept: Option<u64>,
@@ -95,6 +101,11 @@ pub(crate) struct JobRow {
     pub(crate) has_dependents: bool,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
 impl JobRow {
     /// A job that is in no queue yet.
     pub(crate) fn new(job: Job, accept: u64) -> Self {
@@ -109,6 +120,7 @@ impl JobRow {
             ledger: UsageByModel::default(),
             booked: UsageByModel::default(),
             approval: None,
+            approvals_asked: 0,
             first_accept: None,
             has_output: false,
             retried_at_ms: None,
@@ -260,9 +272,16 @@ impl JobRow {
         };
         let (ledger, booked) = (std::mem::take(&mut self.ledger), std::mem::take(&mut self.booked));
         let first_accept = Some(self.first_accept.unwrap_or(self.accept));
-        let (is_chained, fold, retried_at_ms) = (self.is_chained, self.fold, Some(now_ms));
-        *self =
-            Self { ledger, booked, first_accept, retried_at_ms, is_chained, fold, ..Self::new(job, accept) };
+        *self = Self {
+            ledger,
+            booked,
+            first_accept,
+            retried_at_ms: Some(now_ms),
+            is_chained: self.is_chained,
+            fold: self.fold,
+            approvals_asked: self.approvals_asked,
+            ..Self::new(job, accept)
+        };
     }
 
     /// Changes the status. A forbidden transition is an error of the store and abandons the transaction (P4).

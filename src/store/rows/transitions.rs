@@ -49,7 +49,9 @@ impl JobRow {
     pub(crate) fn ask_approval(&mut self, timeout_ms: u64) {
         self.uncount_attempt();
         self.job.crashes = 0;
-        self.approval = Some(ApprovalRecord { timeout_ms, ..ApprovalRecord::default() });
+        self.approvals_asked = self.approvals_asked.saturating_add(1);
+        let decided_before = self.approval.take().map(|record| record.decided).unwrap_or_default();
+        self.approval = Some(ApprovalRecord { timeout_ms, decided_before, ..ApprovalRecord::default() });
     }
 
     /// The event with the waiting calls.

@@ -16,7 +16,7 @@ use crate::http::v1::batches::from_file::FileBatchRequest;
 use crate::http::v1::batches::results::BatchResultLine;
 use crate::http::v1::batches::{BatchListResponse, DeletedBatchResponse};
 use crate::http::v1::jobs;
-use crate::http::v1::jobs::approval::{ApproveRequest, DenyRequest};
+use crate::http::v1::jobs::approval::{ApproveRequest, DecidedJobResponse, DenyRequest};
 use crate::http::v1::jobs::spec::JobRequest;
 use crate::http::v1::log::{CheckpointObject, LogKeyResponse, NewCheckpointResponse};
 use crate::http::v1::memory::{MemoryRequest, MemoryResponse};
@@ -325,7 +325,7 @@ fn approvals(drawing: &mut Drawing) {
     for (path, summary, name, schema) in sides {
         drawing.component(name, schema);
         let act = Operation::new("POST", path, summary).may_take(json_of(named(name)));
-        let act = act.answers::<JobObject>(drawing, 200, "The job");
+        let act = act.answers::<DecidedJobResponse>(drawing, 200, "The job, and the calls that it is about");
         drawing.add(act);
     }
 }

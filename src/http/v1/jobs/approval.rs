@@ -9,15 +9,16 @@ use crate::http::request::context::RequestContext;
 use crate::http::request::json;
 use crate::http::request::values::BoundedText;
 use crate::http::response::{self, HandlerResult};
-use crate::ports::JobChangeError;
+use crate::ports::{DecidedJob, JobChangeError};
 use hyper::StatusCode;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// The largest body, bytes, and the most values in it.
 const BODY_BOUNDS: (usize, usize) = (64 * 1024, 2_048);
 
-/// The body of `…/approve`. No calls: all that wait.
+/// The body of `…/approve`. No calls: all that wait, if the job asks for the first time. Nobody can know
+/// which calls the user of a later request has seen, so that one names them.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,6 +35,16 @@ pub(crate) struct ApproveRequest {
 pub(crate) struct DenyRequest {
     calls: Option<Vec<String>>,
     reason: Option<BoundedText<0, 2_000>>,
+}
+
+/// The job, and the calls that the decision is about.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "DecidedJob"))]
+#[derive(Serialize)]
+pub(crate) struct DecidedJobResponse {
+    #[serde(flatten)]
+    job: JobObject,
+    /// Ids of the calls that are approved or denied by this request, or were by an equal one before.
+    decided_calls: Vec<String>,
 }
 
 pub(crate) async fn approve(
@@ -60,11 +71,14 @@ async fn decide(
     decision: ApprovalDecision,
 ) -> HandlerResult {
     let id = request.id("job")?;
-    let job = match context.app.store.decide(request.user, id, decision).await {
+    let DecidedJob { job, calls } = match context.app.store.decide(request.user, id, decision).await {
         Err(JobChangeError::WrongState { status }) => return Err(ApiError::NotWaiting(status)),
         found => found?.ok_or(ApiError::NotFound("job"))?,
     };
-    Ok(response::json(StatusCode::OK, &JobObject::fresh(job)))
+    Ok(response::json(
+        StatusCode::OK,
+        &DecidedJobResponse { job: JobObject::fresh(job), decided_calls: calls },
+    ))
 }
 
 impl ApproveRequest {

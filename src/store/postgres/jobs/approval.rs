@@ -3,12 +3,14 @@
 use crate::domain::approval::{ApprovalDecision, expired};
 use crate::domain::event::{EngineMark, FailureCode, StatusPhase};
 use crate::domain::id::{JobId, UserId};
-use crate::domain::job::{Job, JobStatus, PendingApproval};
+use crate::domain::job::{JobStatus, PendingApproval};
 use crate::domain::tool::ToolCall;
-use crate::ports::{Fence, JobChangeError, LeaseError, StoreError};
+use crate::ports::{DecidedJob, Fence, JobChangeError, LeaseError, StoreError};
 use crate::store::postgres::jobs::row::{move_row, tail};
 use crate::store::postgres::writer::act::Act;
-use crate::store::rows::approval::{count_decisions, decision_mark, decision_summary, undecided_calls};
+use crate::store::rows::approval::{
+    DecidedCalls, count_decisions, decided_calls, decision_mark, decision_summary,
+};
 use crate::store::rows::job::{CANCELLED, JobRow, QueuePlace};
 use crate::store::rows::lease::LogTail;
 
@@ -48,14 +50,14 @@ impl Act<'_> {
         user: UserId,
         job: JobId,
         decision: &ApprovalDecision,
-    ) -> Result<Option<Job>, JobChangeError> {
+    ) -> Result<Option<DecidedJob>, JobChangeError> {
         let Some(mut row) = self.find_own_row(user, job).await? else { return Ok(None) };
-        let id_refs = undecided_calls(decision, &row)?;
-        if !id_refs.is_empty() {
-            let mark = decision_mark(decision, &id_refs, row.job.approval.as_ref());
-            self.apply_decision(&mut row, (&id_refs, mark)).await?;
+        let DecidedCalls { all: calls, undecided } = decided_calls(decision, &row)?;
+        if !undecided.is_empty() {
+            let mark = decision_mark(decision, &undecided, row.job.approval.as_ref());
+            self.apply_decision(&mut row, (&undecided, mark)).await?;
         }
-        Ok(Some(self.shown(row).await?))
+        Ok(Some(DecidedJob { job: self.shown(row).await?, calls }))
     }
 
     /// Expires the approval of a waiting job: undecided calls count as denied.

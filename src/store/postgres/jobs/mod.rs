@@ -8,8 +8,8 @@ use crate::domain::job::{History, Job, JobOutcome, JobSpec};
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::ports::{
-    CancelToken, EventPage, Fence, Idempotent, JobChangeError, JobPage, JobQuery, Lease, LeaseError, NewJob,
-    Store, StoreError, SubmitError, Ticket, Urgency,
+    CancelToken, DecidedJob, EventPage, Fence, Idempotent, JobChangeError, JobPage, JobQuery, Lease,
+    LeaseError, NewJob, Store, StoreError, SubmitError, Ticket, Urgency,
 };
 use crate::store::postgres::conversations::history;
 use crate::store::postgres::migrations;
@@ -154,7 +154,7 @@ impl Store for PostgresStore {
         user: UserId,
         job: JobId,
         decision: ApprovalDecision,
-    ) -> Ticket<Option<Job>, JobChangeError> {
+    ) -> Ticket<Option<DecidedJob>, JobChangeError> {
         self.offer(WriteOptions::default(), async move |act: &mut Act<'_>| {
             act.decide_approval(user, job, &decision).await
         })

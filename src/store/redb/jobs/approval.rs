@@ -3,11 +3,13 @@
 use crate::domain::approval::{ApprovalDecision, expired};
 use crate::domain::event::{EngineMark, FailureCode, StatusPhase};
 use crate::domain::id::{JobId, UserId};
-use crate::domain::job::{Job, JobStatus, PendingApproval};
+use crate::domain::job::{JobStatus, PendingApproval};
 use crate::domain::tool::ToolCall;
-use crate::ports::{Fence, JobChangeError, LeaseError, StoreError};
+use crate::ports::{DecidedJob, Fence, JobChangeError, LeaseError, StoreError};
 use crate::store::redb::writer::transaction::Transaction;
-use crate::store::rows::approval::{count_decisions, decision_mark, decision_summary, undecided_calls};
+use crate::store::rows::approval::{
+    DecidedCalls, count_decisions, decided_calls, decision_mark, decision_summary,
+};
 use crate::store::rows::job::{CANCELLED, JobRow};
 use crate::store::rows::lease::LogTail;
 use std::sync::Arc;
@@ -46,15 +48,15 @@ impl Transaction<'_> {
         user: UserId,
         job: JobId,
         decision: &ApprovalDecision,
-    ) -> Result<Option<Job>, JobChangeError> {
+    ) -> Result<Option<DecidedJob>, JobChangeError> {
         let Some(mut row) = self.find_own_row(user, job)? else { return Ok(None) };
-        let id_refs = undecided_calls(decision, &row)?;
-        if !id_refs.is_empty() {
-            let mark = decision_mark(decision, &id_refs, row.job.approval.as_ref());
+        let DecidedCalls { all: calls, undecided } = decided_calls(decision, &row)?;
+        if !undecided.is_empty() {
+            let mark = decision_mark(decision, &undecided, row.job.approval.as_ref());
             let tail = self.tables.tail(job)?;
-            self.apply_decision(&mut row, tail, (&id_refs, mark))?;
+            self.apply_decision(&mut row, tail, (&undecided, mark))?;
         }
-        Ok(Some(self.shown(row)?))
+        Ok(Some(DecidedJob { job: self.shown(row)?, calls }))
     }
 
     /// Expires the approval: undecided calls count as denied.

@@ -9,9 +9,9 @@ use crate::domain::job::{History, Job, JobOutcome, JobSpec};
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
 use crate::ports::{
-    BackgroundJobs, CancelReason, CancelToken, EventPage, Fence, Idempotent, JobChangeError, JobPage,
-    JobQuery, Lease, LeaseError, NewJob, Results, SpawnError, Store, StoreError, SubmitError, Ticket,
-    Urgency,
+    BackgroundJobs, CancelReason, CancelToken, DecidedJob, EventPage, Fence, Idempotent, JobChangeError,
+    JobPage, JobQuery, Lease, LeaseError, NewJob, Results, SpawnError, Store, StoreError, SubmitError,
+    Ticket, Urgency,
 };
 use crate::store::redb::batches;
 use crate::store::redb::codec::keys::jobs::{LogBytes, LogKey};
@@ -142,7 +142,7 @@ impl Store for RedbStore {
         user: UserId,
         job: JobId,
         decision: ApprovalDecision,
-    ) -> Ticket<Option<Job>, JobChangeError> {
+    ) -> Ticket<Option<DecidedJob>, JobChangeError> {
         let options = WriteOptions::of(job);
         self.offer(options, move |transaction| transaction.decide_approval(user, job, &decision))
     }
