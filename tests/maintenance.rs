@@ -12,15 +12,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// An address where no server listens.
-const UNREACHABLE: &str = "http://127.0.0.1:1";
-
 fn run(arguments: &[&str]) -> Output {
     command(arguments).output().expect("runs")
 }
 
-fn backup(file: &Path, server: &str, data_dir: &Path, extra: &[&str]) -> Output {
-    let mut arguments = vec!["backup", text(file), "--server", server, "--data-dir", text(data_dir)];
+fn backup(file: &Path, data_dir: &Path, extra: &[&str]) -> Output {
+    let mut arguments = vec!["backup", text(file), "--data-dir", text(data_dir)];
     arguments.extend(extra);
     run(&arguments)
 }
@@ -58,14 +55,14 @@ fn p1_a_backup_under_load_contains_every_job_acknowledged_before_it() {
             std::thread::yield_now();
         }
         let before = accepted.lock().expect("lock").clone();
-        let made = backup(&file, &server.url, dir.path(), &[]);
+        let made = backup(&file, &server.dir.join("data"), &[]);
         stop.store(true, Ordering::SeqCst);
         assert!(made.status.success(), "{}", stderr(&made));
         before
     });
-    let again = backup(&file, &server.url, dir.path(), &[]);
+    let again = backup(&file, &server.dir.join("data"), &[]);
     assert!(!again.status.success() && stderr(&again).contains("--force"), "{}", stderr(&again));
-    assert!(backup(&file, &server.url, dir.path(), &["--force"]).status.success());
+    assert!(backup(&file, &server.dir.join("data"), &["--force"]).status.success());
     assert!(!dir.path().join("copy.redb.part").exists());
 
     let refused = restore(&file, &server.dir.join("data"));
@@ -87,14 +84,18 @@ fn a_backup_without_a_server_reads_the_file_and_restore_refuses_garbage() {
     server.wait(&id);
     let data = server.dir.join("data");
     let file = server.dir.join("copy.redb");
-    let locked = backup(&file, UNREACHABLE, &data, &[]);
+    // On a full disk a server has no control file.
+    let (control, away) = (data.join("control.json"), data.join("away"));
+    std::fs::rename(&control, &away).expect("renamed");
+    let locked = backup(&file, &data, &[]);
     assert!(!locked.status.success() && stderr(&locked).contains("--server"), "{}", stderr(&locked));
+    std::fs::rename(&away, &control).expect("renamed");
     assert!(!file.exists() && !server.dir.join("copy.redb.part").exists());
     server.terminate();
-    let made = backup(&file, UNREACHABLE, &data, &[]);
+    let made = backup(&file, &data, &[]);
     assert!(made.status.success(), "{}", stderr(&made));
-    let nothing = backup(&server.dir.join("other"), UNREACHABLE, &server.dir.join("no"), &[]);
-    assert!(stderr(&nothing).contains("no server answers"), "{}", stderr(&nothing));
+    let nothing = backup(&server.dir.join("other"), &server.dir.join("no"), &[]);
+    assert!(stderr(&nothing).contains("there is no store at"), "{}", stderr(&nothing));
 
     let garbage = server.dir.join("garbage");
     std::fs::write(&garbage, "not a store").expect("written");

@@ -368,10 +368,10 @@ fn a_check_of_a_database_names_what_contradicts_other_rows() {
         assert!(checked.out.contains(&place), "{place} in {}", checked.out);
     }
     let backup = directory.path().join("backup.redb");
-    let refused = run(&["backup", backup.to_str().unwrap(), "--server", "http://127.0.0.1:1"]);
+    let refused = run(&["backup", backup.to_str().unwrap()]);
     assert!(refused.code == 1 && refused.err.contains("users 1: missing field"), "{}", refused.err);
     schema.sql("DELETE FROM users");
-    let made = run(&["backup", backup.to_str().unwrap(), "--server", "http://127.0.0.1:1"]);
+    let made = run(&["backup", backup.to_str().unwrap()]);
     assert_eq!(made.code, 0, "{}", made.err);
     assert_eq!(check(&backup).unwrap().unwrap().damaged, 0);
     let restored = run(&["restore", backup.to_str().unwrap()]);

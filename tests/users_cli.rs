@@ -17,7 +17,8 @@ const PASSWORD: &str = "correct horse battery";
 fn run(dir: &Path, arguments: &[&str], line: &str) -> Ran {
     let (config, data) = (dir.join("config.yml"), dir.join("data"));
     let mut child = command(arguments)
-        .args(["--config".as_ref(), config.as_os_str(), "--data-dir".as_ref(), data.as_os_str()])
+        .args(["--config".as_ref(), config.as_os_str()])
+        .env("NANOCLAW_DATA_DIR", &data)
         .envs([("NANOCLAW_LIMITS__DISK_FREE_BYTES", "0"), ("NANOCLAW_LIMITS__DISK_FREE_PERCENT", "0")])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -1,11 +1,11 @@
-//! `nanoclaw backup` and `nanoclaw restore`. A backup comes from the running server, or from the file if no
-//! server answers.
+//! `nanoclaw backup` and `nanoclaw restore`. A backup comes from the server that has the store open, or from
+//! the store itself.
 
-use super::client::ApiClient;
 use super::error::CliError;
+use super::store_target::{LocatedStore, StoreTarget};
 use super::terminal::Terminal;
 use super::terminal::progress::TaskProgress;
-use crate::app::{STORE_FILE, provide_data_dir};
+use crate::app::provide_data_dir;
 use crate::ports::Clock;
 use crate::store::{
     AtomicFile, FileProbe, OpenError, StoreLocation, TransferError, backup_closed, backup_database,
@@ -42,8 +42,7 @@ pub(super) struct RestoreArgs {
 
 /// Copies the store. The file gets its name once the copy is complete.
 pub(super) fn backup(
-    client: &ApiClient,
-    store: impl FnOnce() -> Result<StoreLocation, CliError>,
+    target: impl FnOnce() -> Result<StoreTarget, CliError>,
     args: &BackupArgs,
     terminal: &Terminal,
 ) -> Result<(), CliError> {
@@ -52,25 +51,31 @@ pub(super) fn backup(
         return Err(CliError::failed(format!("'{path}' is there already"))
             .hint("choose another name, or replace it with --force"));
     }
+    let target = target()?;
     let unwritable = |error| {
         CliError::failed(format!("cannot write '{path}': {error}"))
             .hint("name a file in a directory that you may write to")
     };
     let draft = AtomicFile::begin(&args.file).map_err(unwritable)?;
-    let (bytes, source) = if let Some((bytes, body)) = client.download("/v1/backup")? {
-        (receive(body, bytes, &draft, terminal)?, client.base().to_owned())
-    } else {
-        let progress = TaskProgress::time("copying the store", terminal);
-        let copied = match store()? {
-            StoreLocation::File(store) => (copy_closed(&store, client, &draft)?, store.display().to_string()),
-            StoreLocation::Database(url) => {
-                let observe = &mut |table, rows| progress.describe(format!("{table}: {rows} rows"));
-                let copied = backup_database(&url, &draft, observe);
-                (copied.map_err(|error| transfer_error(&error))?, "the database of store.url".to_owned())
-            }
-        };
-        progress.end();
-        copied
+    let (bytes, source) = match &target {
+        StoreTarget::Server(client) => {
+            let (bytes, body) = client.download("/v1/backup")?;
+            (receive(body, bytes, &draft, terminal)?, client.base().to_owned())
+        }
+        StoreTarget::Store(store) => {
+            let progress = TaskProgress::time("copying the store", terminal);
+            let copied = match &store.location {
+                StoreLocation::File(store) => (copy_closed(store, &draft)?, store.display().to_string()),
+                StoreLocation::Database(url) => {
+                    let observe = &mut |table, rows| progress.describe(format!("{table}: {rows} rows"));
+                    let copied = backup_database(url, &draft, observe);
+                    let bytes = copied.map_err(|error| transfer_error(&error))?;
+                    (bytes, "the database of store.url".to_owned())
+                }
+            };
+            progress.end();
+            copied
+        }
     };
     match probe_file(draft.path()) {
         Ok(FileProbe::Store) => draft.finish().map_err(unwritable)?,
@@ -89,25 +94,24 @@ pub(super) fn backup(
 
 /// Replaces the store of the data directory by a backup; no server may have it open.
 pub(super) fn restore(
-    (data_dir, configured): (&Path, StoreLocation),
+    LocatedStore { location, data_dir, .. }: &LocatedStore,
     clock: &dyn Clock,
     args: &RestoreArgs,
     terminal: &Terminal,
 ) -> Result<(), CliError> {
-    if let StoreLocation::Database(_) = configured {
+    let StoreLocation::File(store) = location else {
         return Err(CliError::failed("the store of the configuration is a database (store.url)").hint(
             format!("fill an empty one: nanoclaw migrate --from '{}' --to store.url", args.file.display()),
         ));
-    }
+    };
     provide_data_dir(data_dir).map_err(|error| {
         CliError::failed(error.to_string()).hint("name a directory that you may write to: --data-dir DIR")
     })?;
-    let store = data_dir.join(STORE_FILE);
     // A damaged backup may make redb panic; the panic is caught and returned as an error.
     std::panic::set_hook(Box::new(|_| {}));
     let progress = TaskProgress::time("putting the backup in place", terminal);
     let previous =
-        restore_store(&store, &args.file, clock.now_ms() / 1_000).map_err(|error| explain(&error))?;
+        restore_store(store, &args.file, clock.now_ms() / 1_000).map_err(|error| explain(&error))?;
     progress.end();
     if args.json {
         return Ok(terminal.line(&json!({"store": store, "kept": previous}).to_string())?);
@@ -150,11 +154,10 @@ fn receive(
     }
 }
 
-fn copy_closed(store: &Path, client: &ApiClient, draft: &AtomicFile) -> Result<u64, CliError> {
+fn copy_closed(store: &Path, draft: &AtomicFile) -> Result<u64, CliError> {
     match probe_file(store) {
         Ok(FileProbe::Absent) => Err(CliError::failed(format!(
-            "no server answers at {}, and there is no store at '{}'",
-            client.base(),
+            "there is no store at '{}', and no server answers for it",
             store.display()
         ))
         .hint("name the server with --server, or the directory with --data-dir")),

@@ -1,14 +1,14 @@
 //! The arguments that clap parses, and the configuration and server that the options of all commands select.
 
-use super::client::{self, ApiClient};
+use super::client::ApiClient;
 use super::error::CliError;
+use super::store_target::StoreTarget;
 use super::terminal::Colour;
 use super::{
     admin, backup, batch, check, configuration, doctor, eval, exec, jobs, manual, mcp, migrate, nodes,
     replay, resources, runs, serve, tools, verify,
 };
 use crate::app::system::SystemClock;
-use crate::app::{STORE_FILE, read_control_file};
 use crate::config::{Config, ConfigError, Sources};
 use crate::domain::secret::Secret;
 use crate::ports::Clock;
@@ -18,7 +18,6 @@ use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use jobs::{approval, ask, chat, list};
-use nodes::NodesSource;
 use runs::{export, import};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,7 +51,7 @@ pub(super) struct GlobalOptions {
     /// Configuration file [env: `NANOCLAW_CONFIG`] [default: ./config.yml, /etc/nanoclaw/config.yml]
     #[arg(long, global = true, display_order = 900, value_name = "FILE", help = CONFIG_HELP)]
     pub(super) config: Option<PathBuf>,
-    /// Directory of the store, instead of the configured one
+    /// Directory of the store, and of its server
     #[arg(long, global = true, display_order = 900, value_name = "DIR")]
     pub(super) data_dir: Option<PathBuf>,
     /// Server to use: its URL or its socket [default: the address in the configuration]
@@ -182,25 +181,7 @@ impl GlobalOptions {
         Config::load_keyless(&self.sources(flag.collect())).map_err(|error| config_error(&error))
     }
 
-    /// The data directory. A configuration is read only if no option names the directory.
-    pub(super) fn data_dir(&self) -> Result<PathBuf, CliError> {
-        self.data_dir.clone().map_or_else(|| self.load_keyless().map(|config| config.data_dir), Ok)
-    }
-
-    /// The store of this machine: the database of the configuration, unless an option names a directory, or
-    /// the file in the data directory.
-    pub(super) fn store(&self) -> Result<StoreLocation, CliError> {
-        if let Some(dir) = &self.data_dir {
-            return Ok(StoreLocation::File(dir.join(STORE_FILE)));
-        }
-        let config = self.load_keyless()?;
-        Ok(match config.store.url.clone() {
-            Some(url) => StoreLocation::Database(url),
-            None => StoreLocation::File(config.data_dir.join(STORE_FILE)),
-        })
-    }
-
-    /// The database of the configuration.
+    /// The database of the configuration, for a command whose options name both stores.
     pub(super) fn configured_database(&self) -> Result<StoreLocation, CliError> {
         let url = self.load_keyless()?.store.url.clone();
         let missing = || {
@@ -210,92 +191,21 @@ impl GlobalOptions {
         url.map(StoreLocation::Database).ok_or_else(missing)
     }
 
-    /// The server to ask for a copy of the store: the named one, else the one that has this data directory
-    /// open, else the one at the default address.
-    pub(super) fn store_server(&self) -> Result<ApiClient, CliError> {
-        let is_named = self.token.is_some() || self.server.is_some();
-        match self.data_dir() {
-            Ok(dir) if !is_named => {
-                if let Some(client) = admin::running_server(&dir)? {
-                    return Ok(client);
-                }
-            }
-            Ok(_) | Err(_) => {}
-        }
-        self.client()
-    }
-
-    /// Where to read logs: at the named server, else at the one that has the file open, else in the store.
+    /// Where to read logs: `--all` reads a store, and a server verifies one job or makes a checkpoint.
     pub(super) fn log_source(&self, args: &VerifyArgs) -> Result<LogSource, CliError> {
         if let Some(file) = args.file() {
             return Ok(LogSource::Export(file.to_owned()));
         }
-        if args.suits_server() && (self.token.is_some() || self.server.is_some()) {
-            return self.client().map(LogSource::Server);
-        }
-        if let Some(server) = self.server.as_ref().filter(|_| self.is_server_named) {
-            let message = format!("--all reads a store, not the server {server}");
-            let hint = "leave --server out, and name the store with --data-dir or --config";
-            return Err(CliError::usage(message).hint(hint));
-        }
-        let store = self.store()?;
-        if let StoreLocation::File(_) = &store
-            && args.suits_server()
-            && let Some(client) = admin::running_server(&self.data_dir()?)?
-        {
-            return Ok(LogSource::Server(client));
-        }
-        Ok(LogSource::Store(store))
+        let target =
+            if args.suits_server() { self.store_target() } else { self.own_store().map(StoreTarget::Store) };
+        target.map(LogSource::Target)
     }
 
-    /// Where to read the nodes: at the named server, else in the database of the configuration, else at the
-    /// server of a store that is a file.
-    pub(super) fn nodes_source(&self) -> Result<NodesSource, CliError> {
-        let is_named = self.token.is_some() || self.server.is_some();
-        match self.load_keyless() {
-            Ok(config) if !is_named && config.store.url.is_some() => {
-                Ok(NodesSource::Database(Box::new(config)))
-            }
-            Ok(_) | Err(_) => self.store_server().map(NodesSource::Server),
-        }
-    }
-
-    /// The server that an option or the environment names; `None`: that of the configuration.
-    pub(super) fn named_server(&self) -> Result<Option<ApiClient>, CliError> {
-        let is_named = self.token.is_some() || self.server.is_some();
-        is_named.then(|| self.client()).transpose()
-    }
-
-    /// The server of a client command.
-    pub(super) fn client(&self) -> Result<ApiClient, CliError> {
-        ApiClient::new(&self.server_address()?, self.token.as_ref())
-    }
-
-    /// The named server, else the one of the configuration: where it listens, or, with port 0, where it wrote
-    /// that it listens. A configuration that this user may not read stands for the default address.
-    fn server_address(&self) -> Result<String, CliError> {
-        if let Some(server) = &self.server {
-            return Ok(server.clone());
-        }
-        let config = match Config::load_keyless(&self.sources(Vec::new())) {
-            Ok(config) => config,
-            Err(ConfigError::Denied { .. }) if self.config.is_none() => {
-                return Ok(client::DEFAULT_SERVER.to_owned());
-            }
-            Err(error) => return Err(config_error(&error)),
-        };
-        let written = || {
-            let dir = self.data_dir.as_ref().unwrap_or(&config.data_dir);
-            read_control_file(dir).ok().flatten().map(|control| control.address)
-        };
-        let address = config.listen.client_address().or_else(written);
-        Ok(address.unwrap_or_else(|| client::DEFAULT_SERVER.to_owned()))
-    }
-
-    /// Access to the accounts of this data directory.
+    /// Access to the accounts of a store.
     pub(super) fn account_admin(&self) -> Result<Box<dyn AccountAdmin>, CliError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        admin::open(&self.load_keyless()?, &clock)
+        let target = self.held_store()?;
+        admin::open(&target, &target.configure(self.load_keyless()?)?, &clock)
     }
 
     pub(super) fn sources(&self, flags: Vec<(String, String)>) -> Sources {
@@ -318,7 +228,7 @@ impl replay::ReplaySources for GlobalOptions {
     }
 }
 
-fn config_error(error: &ConfigError) -> CliError {
+pub(super) fn config_error(error: &ConfigError) -> CliError {
     let hint = match error {
         ConfigError::Denied { .. } => {
             "the file of the service belongs to root: use sudo, or name your own with --data-dir or --config"

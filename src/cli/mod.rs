@@ -15,15 +15,18 @@ mod exec;
 mod help;
 mod interrupt;
 mod jobs;
+mod local_server;
 mod logging;
 mod manual;
 mod mcp;
 mod migrate;
 mod nodes;
+mod place_options;
 mod replay;
 mod resources;
 mod runs;
 mod serve;
+mod store_target;
 mod terminal;
 mod tools;
 mod usage_error;
@@ -86,6 +89,7 @@ fn report_error(error: &CliError, wants_json: bool, terminal: &Terminal) -> Exit
 
 impl Command {
     fn run(&self, common: &GlobalOptions, terminal: &Terminal) -> Result<ExitCode, CliError> {
+        common.check_places()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let client = || common.client();
         let done = |()| ExitCode::SUCCESS;
@@ -115,21 +119,25 @@ impl Command {
                 eval::eval(&client()?, sandbox, args, terminal).map(done)
             }
             Self::Replay(args) => replay::replay(common, &clock, args, terminal),
-            Self::Backup(args) => {
-                backup::backup(&common.store_server()?, || common.store(), args, terminal).map(done)
+            Self::Backup(args) => backup::backup(|| common.store_target(), args, terminal).map(done),
+            Self::Restore(args) => backup::restore(&common.own_store()?, &*clock, args, terminal).map(done),
+            Self::Check(args) => check::check(&common.own_store()?, args, terminal),
+            Self::Verify(args) => verify::verify(&common.log_source(args)?, args, terminal),
+            Self::Migrate(args) => {
+                common.refuse_places("migrate names both stores with --from and --to")?;
+                migrate::migrate(|| common.configured_database(), args, terminal)
             }
-            Self::Restore(args) => {
-                backup::restore((&common.data_dir()?, common.store()?), &*clock, args, terminal).map(done)
-            }
-            Self::Check(args) => check::check((&common.data_dir()?, common.store()?), args, terminal),
-            Self::Verify(args) => {
-                verify::verify(&common.log_source(args)?, || common.data_dir(), args, terminal)
-            }
-            Self::Migrate(args) => migrate::migrate(|| common.configured_database(), args, terminal),
             Self::User(command) => user::user(|| common.account_admin(), command, terminal).map(done),
             Self::Token(command) => token::token(&*common.account_admin()?, command, terminal).map(done),
-            Self::Nodes(args) => nodes::nodes(&common.nodes_source()?, &*clock, args, terminal).map(done),
-            Self::Tools(args) => tools::tools(&common.load(Vec::new())?, &clock, args, terminal),
+            Self::Nodes(args) => {
+                let load = || common.load_keyless();
+                nodes::nodes(&common.store_target()?, load, &*clock, args, terminal).map(done)
+            }
+            Self::Tools(args) => {
+                let target = common.held_store()?;
+                let config = target.configure(common.load(Vec::new())?)?;
+                tools::tools(&target, &config, &clock, args, terminal)
+            }
             Self::Exec(args) => exec::exec(common.load(Vec::new())?.code_execution.clone(), args, terminal),
             Self::Doctor(args) => {
                 doctor::doctor(common.load(Vec::new()), || common.load_keyless(), args, terminal)

@@ -1,13 +1,14 @@
 //! `nanoclaw nodes`: the nodes that share the database of `store.url`.
 
 use super::admin::text;
-use super::client::ApiClient;
 use super::error::CliError;
+use super::store_target::{LocatedStore, StoreTarget};
 use super::terminal::Terminal;
 use crate::app::database_options;
 use crate::config::Config;
 use crate::http::NodesResponse;
 use crate::ports::Clock;
+use crate::store::StoreLocation;
 use crate::store::postgres::read_cluster;
 use serde_json::Value;
 
@@ -20,23 +21,18 @@ pub(crate) struct NodesArgs {
     json: bool,
 }
 
-/// Where the nodes are read.
-pub(crate) enum NodesSource {
-    /// The database itself, without a server.
-    Database(Box<Config>),
-    /// A server.
-    Server(ApiClient),
-}
-
+/// The nodes of a database, or of the server that has the store; a file has none.
 pub(crate) fn nodes(
-    source: &NodesSource,
+    target: &StoreTarget,
+    load: impl FnOnce() -> Result<Config, CliError>,
     clock: &dyn Clock,
     args: &NodesArgs,
     terminal: &Terminal,
 ) -> Result<(), CliError> {
-    let answer = match source {
-        NodesSource::Database(config) => read_database(config)?,
-        NodesSource::Server(client) => client.get("/v1/nodes")?,
+    let answer = match target {
+        StoreTarget::Server(client) => client.get("/v1/nodes")?,
+        StoreTarget::Store(LocatedStore { location: StoreLocation::File(_), .. }) => Value::Null,
+        StoreTarget::Store(_) => read_database(&load()?)?,
     };
     if args.json {
         return Ok(terminal.line(&answer.to_string())?);

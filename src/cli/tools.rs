@@ -4,6 +4,7 @@
 use super::admin::{self, StoreAccess, text};
 use super::client::address::path_segment;
 use super::error::CliError;
+use super::store_target::StoreTarget;
 use super::terminal::Terminal;
 use crate::app::local_tools;
 use crate::app::system::SystemEntropy;
@@ -57,20 +58,29 @@ struct ToolCallArgs {
 }
 
 pub(super) fn tools(
+    target: &StoreTarget,
     config: &Config,
     clock: &Arc<dyn Clock>,
     args: &ToolsArgs,
     terminal: &Terminal,
 ) -> Result<ExitCode, CliError> {
     match &args.command {
-        None => list(config, clock, args.json, terminal).map(|()| ExitCode::SUCCESS),
-        Some(ToolsCommand::List { json }) => list(config, clock, *json, terminal).map(|()| ExitCode::SUCCESS),
-        Some(ToolsCommand::Call(args)) => call(config, clock, args, terminal),
+        None => list(target, config, clock, args.json, terminal).map(|()| ExitCode::SUCCESS),
+        Some(ToolsCommand::List { json }) => {
+            list(target, config, clock, *json, terminal).map(|()| ExitCode::SUCCESS)
+        }
+        Some(ToolsCommand::Call(args)) => call(target, config, clock, args, terminal),
     }
 }
 
-fn list(config: &Config, clock: &Arc<dyn Clock>, json: bool, terminal: &Terminal) -> Result<(), CliError> {
-    let tools = match admin::access(config, clock)? {
+fn list(
+    target: &StoreTarget,
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    json: bool,
+    terminal: &Terminal,
+) -> Result<(), CliError> {
+    let tools = match admin::access(target, config, clock)? {
         StoreAccess::Local(store) => {
             let infos = local_tools(config, &store, clock).map_err(failed)?.tool_infos();
             let responses = infos.into_iter().map(|info| serde_json::to_value(ToolResponse::of(info)));
@@ -95,6 +105,7 @@ fn describe(tool: &Value) -> String {
 }
 
 fn call(
+    target: &StoreTarget,
     config: &Config,
     clock: &Arc<dyn Clock>,
     args: &ToolCallArgs,
@@ -103,7 +114,7 @@ fn call(
     // Invalid arguments are refused before the store is opened.
     let arguments = arguments(args, config.limits.tool_arguments_bytes)?;
     let project = args.project.as_deref().map(project).transpose()?;
-    let result = match admin::access(config, clock)? {
+    let result = match admin::access(target, config, clock)? {
         StoreAccess::Local(store) => {
             let toolbox = local_tools(config, &store, clock).map_err(failed)?;
             let trial = trial(config, clock, store.as_ref(), project)?;

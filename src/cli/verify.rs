@@ -4,13 +4,14 @@
 use super::backup::transfer_error;
 use super::client::ApiClient;
 use super::error::CliError;
+use super::store_target::{LocatedStore, StoreTarget};
 use super::terminal::Terminal;
 use crate::app::log_public_key;
 use crate::domain::id::JobId;
 use crate::domain::log_chain::{ChainLink, ChainVerdict, FoldKind, LogPublicKey};
 use crate::domain::run_file::{HeaderProof, RunLog, RunLogReader};
 use crate::store::{
-    CheckpointReport, LogFault, StoreLocation, verify_checkpoints, verify_logs, verifying_key,
+    CheckpointReport, LogFault, StoreLocation, shared_log_key, verify_checkpoints, verify_logs,
 };
 use serde_json::{Value, json};
 use std::fs::File;
@@ -35,8 +36,9 @@ pub(super) struct VerifyArgs {
     #[arg(long, value_name = "HASH", conflicts_with_all = ["all", "checkpoint"])]
     head: Option<ChainLink>,
     /// A public key that must have signed the file, and what retention has shortened in it: `public_key` of
-    /// GET /v1/log/key at its server; repeatable, for runs that were imported there
-    #[arg(long = "key", value_name = "KEY", value_parser = read_key, conflicts_with_all = ["all", "checkpoint"])]
+    /// GET /v1/log/key at its server; repeatable, for runs that were imported there. For a store: a key
+    /// beside its own, of a server that had it before
+    #[arg(long = "key", value_name = "KEY", value_parser = read_key, conflicts_with = "checkpoint")]
     keys: Vec<LogPublicKey>,
     /// Print the verdicts as JSON, one a line
     #[arg(long)]
@@ -68,10 +70,8 @@ impl FromStr for VerifySubject {
 
 /// Where the logs are.
 pub(super) enum LogSource {
-    /// At a server.
-    Server(ApiClient),
-    /// In a closed file or in a database.
-    Store(StoreLocation),
+    /// At a server, in a closed file, or in a database.
+    Target(StoreTarget),
     /// In a file of exported runs.
     Export(PathBuf),
 }
@@ -124,16 +124,11 @@ struct ShownVerdict {
 /// Verifies the logs. Fails if a record is not as it was written.
 pub(super) fn verify(
     source: &LogSource,
-    data_dir: impl FnOnce() -> Result<PathBuf, CliError>,
     args: &VerifyArgs,
     terminal: &Terminal,
 ) -> Result<ExitCode, CliError> {
     let mut counts = VerifiedLogs::default();
-    let (mut printed, mut key) = (Ok(()), None);
-    if !args.keys.is_empty() && !matches!(source, LogSource::Export(_)) {
-        return Err(CliError::failed("--key is for a file of exported runs".to_owned())
-            .hint("nanoclaw export the job first, and verify the file"));
-    }
+    let (mut printed, mut keys) = (Ok(()), Vec::new());
     let mut show = |mut verdict: ShownVerdict| {
         verdict.compare(args.head);
         counts.add(&verdict);
@@ -143,24 +138,29 @@ pub(super) fn verify(
     };
     match (source, args.job()) {
         (LogSource::Export(file), _) => verify_file(file, &args.keys, &mut show)?,
-        (LogSource::Server(client), Some(job)) => {
+        (LogSource::Target(StoreTarget::Server(_)), _) if !args.keys.is_empty() => {
+            return Err(CliError::failed(
+                "a server verifies with its own key, so --key is for files and stores",
+            )
+            .hint("nanoclaw export the job first, and verify the file"));
+        }
+        (LogSource::Target(StoreTarget::Server(client)), Some(job)) => {
             show(ShownVerdict::read(&client.get(&format!("/v1/jobs/{job}/verify"))?));
         }
-        (LogSource::Server(client), None) => return make_checkpoint(client, terminal),
-        (LogSource::Store(_), None) if args.checkpoint => {
+        (LogSource::Target(StoreTarget::Server(client)), None) => return make_checkpoint(client, terminal),
+        (LogSource::Target(StoreTarget::Store(_)), None) if args.checkpoint => {
             return Err(CliError::failed("no server answers, and only a server has the key".to_owned())
                 .hint("start it, or name it with --server"));
         }
-        (LogSource::Store(store), job) => {
-            let of_file =
-                log_public_key(&data_dir()?).map_err(|error| CliError::failed(error.to_string()))?;
-            key = verifying_key(store, of_file).map_err(|error| transfer_error(&error))?;
+        (LogSource::Target(StoreTarget::Store(store)), job) => {
+            keys = store_keys(store, &args.keys)?;
             let each = &mut |job, verdict: Result<_, _>| {
                 let verdict = ShownVerdict::of(job, &verdict);
-                let is_unchecked = verdict.is_unchecked || key.is_none() && verdict.folded.is_some();
+                let is_unchecked = verdict.is_unchecked || keys.is_empty() && verdict.folded.is_some();
                 show(ShownVerdict { is_unchecked, ..verdict });
             };
-            let jobs = verify_logs(store, job, key, each).map_err(|error| transfer_error(&error))?;
+            let jobs =
+                verify_logs(&store.location, job, &keys, each).map_err(|error| transfer_error(&error))?;
             if let Some(job) = job.filter(|_| jobs == 0) {
                 return Err(CliError::failed(format!("there is no job {job}")).hint("see: nanoclaw jobs"));
             }
@@ -170,23 +170,31 @@ pub(super) fn verify(
     let mut is_intact = counts.faulty == 0;
     if args.all {
         terminal.info(&counts.to_string());
-        if let LogSource::Store(store) = source {
-            is_intact &= compare_checkpoints(store, key, (args, terminal))?;
+        if let LogSource::Target(StoreTarget::Store(store)) = source {
+            is_intact &= compare_checkpoints(&store.location, &keys, (args, terminal))?;
         }
     }
     Ok(if is_intact { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// The keys that may have signed in this store: the one that its nodes share, the one of its data directory,
+/// which signed what a migration has brought along, and those that the user names.
+fn store_keys(store: &LocatedStore, named: &[LogPublicKey]) -> Result<Vec<LogPublicKey>, CliError> {
+    let shared = shared_log_key(&store.location).map_err(|error| transfer_error(&error))?;
+    let own = log_public_key(&store.data_dir).map_err(|error| CliError::failed(error.to_string()))?;
+    Ok(shared.into_iter().chain(own).chain(named.iter().copied()).collect())
+}
+
 /// Compares the heads of jobs with the signed checkpoints. Returns whether none was changed.
 fn compare_checkpoints(
     store: &StoreLocation,
-    key: Option<LogPublicKey>,
+    keys: &[LogPublicKey],
     (args, terminal): (&VerifyArgs, &Terminal),
 ) -> Result<bool, CliError> {
-    let report = verify_checkpoints(store, key).map_err(|error| transfer_error(&error))?;
+    let report = verify_checkpoints(store, keys).map_err(|error| transfer_error(&error))?;
     let CheckpointReport { checkpoints, proven, removed, mut faults } = report;
-    if key.is_none() && checkpoints > 0 {
-        faults.push("no signature was checked: the data directory has no log_key; put it there".to_owned());
+    if keys.is_empty() && checkpoints > 0 {
+        faults.push("no signature was checked: the data directory has no log_key; put it there, or name it with --key".to_owned());
     }
     faults.iter().try_for_each(|fault| {
         let shown = if args.json { json!({"checkpoint_fault": fault}).to_string() } else { fault.clone() };
@@ -220,9 +228,7 @@ fn verify_file(
     let file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
     let mut reader = RunLogReader::default();
     let mut verdict = |RunLog { chain, fault, proof }: RunLog| {
-        let of_key = |key: &LogPublicKey| chain.verify(Some(key)).ok();
-        let verified = keys.iter().find_map(of_key).map_or_else(|| chain.verify(keys.first()), Ok);
-        let verdict = ShownVerdict::of(chain.job, &verified.map_err(LogFault::from));
+        let verdict = ShownVerdict::of(chain.job, &chain.verify(keys).map_err(LogFault::from));
         let verdict = match fault.or_else(|| proof.fault(keys)) {
             Some(fault) if verdict.fault.is_none() => ShownVerdict::faulty(chain.job, fault),
             _ => verdict,

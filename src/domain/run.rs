@@ -119,7 +119,7 @@ impl ImportedRun {
             record.link.get_or_insert(link);
         }
         let log = LogChain { job, is_ended: true, is_imported: true, head, fold: state.fold, records };
-        let fault = log.verify(None).err();
+        let fault = log.verify(&[]).err();
         Self { run, records: log.records, end, fault }
     }
 

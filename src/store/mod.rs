@@ -38,5 +38,5 @@ pub use retention_age::{InvalidRetentionAge, RetentionAge};
 pub use rows::checkpoint::CheckpointReport;
 pub use transfer::{
     EachVerdict, LogFault, MigrationReport, StoreLocation, TableComparison, TransferError, backup_database,
-    check_database, migrate, verify_checkpoints, verify_logs, verifying_key,
+    check_database, migrate, shared_dir_beacon, shared_log_key, verify_checkpoints, verify_logs,
 };

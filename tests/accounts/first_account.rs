@@ -155,7 +155,8 @@ const NAMED: &str = "auth_mode: multi\nregistration: null\nallowed_hosts: [nano.
 fn setup_link(dir: &Path) -> Ran {
     let (config, data) = (dir.join("config.yml"), dir.join("data"));
     let mut run = command(&["user", "setup-link"]);
-    run.args(["--config".as_ref(), config.as_os_str(), "--data-dir".as_ref(), data.as_os_str()]);
+    // With --data-dir it would be the file in there, also where the configuration names a database.
+    run.args(["--config".as_ref(), config.as_os_str()]).env("NANOCLAW_DATA_DIR", data);
     run.envs([("NANOCLAW_LIMITS__DISK_FREE_BYTES", "0"), ("NANOCLAW_LIMITS__DISK_FREE_PERCENT", "0")]);
     run.output().expect("it runs").into()
 }
@@ -217,7 +218,7 @@ fn p9_neither_invites_nor_keys_of_the_account_default_make_the_first_account_pub
     let data = server.dir.join("data");
     let config = server.dir.join("config.yml");
     let mut new = command(&["token", "new", "--scopes", "admin,read,write"]);
-    new.args(["--config".as_ref(), config.as_os_str(), "--data-dir".as_ref(), data.as_os_str()]);
+    new.args(["--config".as_ref(), config.as_os_str()]).env("NANOCLAW_DATA_DIR", data);
     let key: Ran = new.output().expect("it runs").into();
     let made = with(&server, key.out.trim(), "POST /api/invites", &json!({})).json()["data"].clone();
     let (status, body) = come(&server, "eve", made["code"].as_str().unwrap_or_else(|| panic!("{made}")));

@@ -107,9 +107,9 @@ fn backups_through_a_pooler(url: &str, node: &Server) {
     )
     .expect("a configuration");
     for round in 0..4 {
-        for (kind, server) in [("running", node.url.as_str()), ("stopped", "http://127.0.0.1:1")] {
+        for (kind, server) in [("running", &["--server", &node.url][..]), ("stopped", &[])] {
             let file = format!("{place}/{kind}-{round}.redb");
-            for arguments in [&["backup", &file, "--server", server][..], &["check"]] {
+            for arguments in [&[&["backup", &file], server].concat()[..], &["check"]] {
                 let ran = command(arguments).arg("--config").arg(&config).output().expect("runs");
                 assert!(ran.status.success(), "{arguments:?}: {ran:?}");
             }

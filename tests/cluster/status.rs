@@ -9,8 +9,13 @@ fn run(cluster: &Cluster, arguments: &[&str]) -> Ran {
     let dir = tempfile::tempdir().expect("a directory");
     let (config, data) = (dir.path().join("config.yml"), dir.path().join("data"));
     std::fs::write(&config, &cluster.config).expect("written");
-    let places = ["--config".as_ref(), config.as_os_str(), "--data-dir".as_ref(), data.as_os_str()];
-    command(arguments).args(places).output().expect("it runs").into()
+    command(arguments)
+        .arg("--config")
+        .arg(config)
+        .env("NANOCLAW_DATA_DIR", data)
+        .output()
+        .expect("it runs")
+        .into()
 }
 
 fn nodes(server: &Server) -> Value {

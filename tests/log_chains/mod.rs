@@ -42,7 +42,7 @@ fn failed() -> JobOutcome {
 }
 
 fn verdict(store: &dyn NodeStore, n: u128) -> Result<ChainVerdict, ChainFault> {
-    store.log_chain(ANN, id(n)).unwrap().expect("the job").verify(store.log_public_key().as_ref())
+    store.log_chain(ANN, id(n)).unwrap().expect("the job").verify(store.log_public_key().as_slice())
 }
 
 /// The head of an intact log, which job and last event name as well if the job has ended.

@@ -98,14 +98,14 @@ fn an_imported_log_that_was_folded_is_proven_but_for_the_signature_of_its_server
     store.import_run(ANN, run).wait().unwrap();
     let log = store.log_chain(ANN, id(1)).unwrap().unwrap();
     let fold = FoldKind::Deltas;
-    assert_eq!(log.verify(Some(&own_key)), Ok(ChainVerdict::IntactAsImported { head, fold }));
-    assert_eq!(log.verify(Some(&of_origin)), intact(head, fold), "its server's key has signed the note");
+    assert_eq!(log.verify(&[own_key]), Ok(ChainVerdict::IntactAsImported { head, fold }));
+    assert_eq!(log.verify(&[of_origin]), intact(head, fold), "its server's key has signed the note");
     let again = imported(exported(store, 1));
     assert_eq!((again.fault.clone(), again.log_head()), (None, Some(head)), "it can move on");
     pass(&fixture, 11 * HOUR);
     assert_eq!(places(store, 1).len(), 1);
     let log = store.log_chain(ANN, id(1)).unwrap().unwrap();
-    assert_eq!(log.verify(Some(&own_key)), intact(head, FoldKind::Cut), "this server has cut it");
+    assert_eq!(log.verify(&[own_key]), intact(head, FoldKind::Cut), "this server has cut it");
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn a_checkpoint_proves_the_heads_of_all_jobs_that_ended_before_it() {
     let has_key = matches!(fixture.place, StorePlace::Database(_));
     assert_eq!(unsigned.code, i32::from(!has_key), "{}", unsigned.out);
     assert_eq!(unsigned.out.contains("no signature was checked"), !has_key, "{}", unsigned.out);
-    let report = || verify_checkpoints(&location, Some(key().public_key())).unwrap();
+    let report = || verify_checkpoints(&location, &[key().public_key()]).unwrap();
     assert_eq!((report().checkpoints, report().proven, report().removed), (2, 3, 1));
     assert_eq!(report().faults, Vec::<String>::new());
     let fault = |n: u128| format!("{}  its head is not the one of checkpoint 1", id(n));
@@ -300,7 +300,7 @@ fn a_run_that_comes_under_the_id_of_a_deleted_job_is_no_change_of_it() {
     store.import_run(ANN, imported(other)).wait().unwrap();
     fixture.clock.advance(10 * 60_000);
     store.make_checkpoint().wait().unwrap();
-    let report = verify_checkpoints(&closed(&fixture), Some(key().public_key())).unwrap();
+    let report = verify_checkpoints(&closed(&fixture), &[key().public_key()]).unwrap();
     assert_eq!((report.faults, report.removed, report.proven), (Vec::new(), 1, 1));
 }
 

@@ -17,8 +17,8 @@ struct StdioServer {
 
 impl StdioServer {
     fn start(dir: &Path, arguments: &[&str]) -> Self {
-        let mut child = command(&["mcp", "serve", "--data-dir"])
-            .arg(dir.join("data"))
+        let mut child = command(&["mcp", "serve"])
+            .env("NANOCLAW_DATA_DIR", dir.join("data"))
             .args(arguments)
             .envs([("NANOCLAW_LIMITS__DISK_FREE_BYTES", "0"), ("NANOCLAW_LIMITS__DISK_FREE_PERCENT", "0")])
             .current_dir(dir)
@@ -202,8 +202,8 @@ fn a_server_that_is_not_there_or_switched_off_is_an_error_on_stderr() {
     let dir = tempfile::tempdir().expect("a directory");
     let run = |arguments: &[&str], config: &str| -> Ran {
         std::fs::write(dir.path().join("config.yml"), config).expect("written");
-        let mut command = command(&["mcp", "serve", "--data-dir"]);
-        command.arg(dir.path().join("data")).args(arguments).current_dir(dir.path());
+        let mut command = command(&["mcp", "serve"]);
+        command.env("NANOCLAW_DATA_DIR", dir.path().join("data")).args(arguments).current_dir(dir.path());
         command.stdin(Stdio::null()).output().expect("runs").into()
     };
     let gone = run(&["--server", "http://127.0.0.1:9"], "");

@@ -6,6 +6,7 @@ const FILE_TESTS: &[&str] = &[
     "disk_errors::",
     "maintenance::",
     "power_loss::",
+    "store_targets::",
     "torn_writes::",
     "crash_recovery::a_damaged_store_gives_an_error_with_a_hint_instead_of_a_panic",
     "doctor::doctor_queries_a_running_server_and_does_not_open_its_store",

@@ -1,7 +1,6 @@
 //! Accounts and tokens through the server that has the store open.
 
 use super::account_admin::AccountAdmin;
-use crate::app::ControlAddress;
 use crate::cli::client::ApiClient;
 use crate::cli::client::address::path_segment;
 use crate::cli::error::CliError;
@@ -11,24 +10,6 @@ use serde_json::{Map, Value};
 const PAGE: usize = 100;
 
 pub(crate) struct RemoteAdmin(pub(super) ApiClient);
-
-/// Connects to the server that wrote this control file.
-pub(crate) fn connect(control: &ControlAddress) -> Result<ApiClient, CliError> {
-    let client = ApiClient::new(&control.address, Some(&control.key))?;
-    verify_server(&client)?;
-    Ok(client)
-}
-
-/// Checks that the address in the control file still belongs to the server, before a password is sent: a
-/// killed server leaves the file behind, and another program may listen there now.
-fn verify_server(client: &ApiClient) -> Result<(), CliError> {
-    let answer = client.get("/api/users?limit=1")?;
-    if is_account_list(&answer) {
-        return Ok(());
-    }
-    let message = "what answers at the address in control.json is not the server that holds the store";
-    Err(CliError::failed(message).hint("the server may just be starting: try again in a moment"))
-}
 
 impl AccountAdmin for RemoteAdmin {
     fn register(&self, body: Map<String, Value>) -> Result<Value, CliError> {
@@ -74,12 +55,6 @@ impl AccountAdmin for RemoteAdmin {
     }
 }
 
-/// Whether this is a list of accounts as the server sends it.
-fn is_account_list(answer: &Value) -> bool {
-    answer.get("code").and_then(Value::as_u64) == Some(0)
-        && answer.pointer("/data/items").is_some_and(Value::is_array)
-}
-
 /// The `data` of a response of `/api`.
 fn data(mut answer: Value) -> Value {
     answer.get_mut("data").map(Value::take).unwrap_or_default()
@@ -97,15 +72,6 @@ fn encoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn p9_a_password_is_sent_only_to_a_nanoclaw_server() {
-        let of = |text: &str| is_account_list(&serde_json::from_str(text).expect("JSON"));
-        assert!(of(r#"{"code":0,"message":"success","data":{"items":[],"next_cursor":null}}"#));
-        for foreign in ["{}", "[]", "null", r#"{"code":401}"#, r#"{"code":0}"#, r#"{"data":{"items":[]}}"#] {
-            assert!(!of(foreign), "{foreign}");
-        }
-    }
 
     #[test]
     fn query_values_are_percent_encoded() {

@@ -240,18 +240,18 @@ impl ApiClient {
         &self.base
     }
 
-    /// Opens a file of the server. `None` if no server answers.
-    pub(crate) fn download(&self, path: &str) -> Result<Option<Download>, CliError> {
+    /// Opens a file of the server.
+    pub(crate) fn download(&self, path: &str) -> Result<Download, CliError> {
         // The server may take long to prepare a large file.
         let request = self.agent.get(self.url(path)).config().timeout_recv_response(None).build();
-        let Ok(response) = request.call() else { return Ok(None) };
+        let response = request.call().map_err(|error| self.unreachable(&describe(&error)))?;
         if response.status().as_u16() != 200 {
             let error = self.read_json(Ok(response)).err();
             return Err(error.unwrap_or_else(|| unexpected_response("no file")));
         }
         let body = response.into_body();
         let bytes = body.content_length();
-        Ok(Some((bytes, Box::new(body.into_reader()))))
+        Ok((bytes, Box::new(body.into_reader())))
     }
 
     /// Posts a message to the MCP server and opens the reply, which may begin late: a tool runs until then.

@@ -4,7 +4,7 @@
 use super::check::DoctorCheck;
 use super::database::check_database;
 use crate::app::{STORE_FILE, mcp_host, read_control_file};
-use crate::cli::client::ApiClient;
+use crate::cli::client::{ApiClient, RequestError};
 use crate::cli::configuration::with_keys;
 use crate::config::Config;
 use crate::llm::Router;
@@ -12,6 +12,7 @@ use crate::mcp::program_access;
 use crate::store::{FileProbe, LAYOUT, LayoutProbe, OpenError, check, had_store, layout, probe_file};
 use serde_json::{Value, json};
 use std::path::Path;
+use std::time::Duration;
 
 const MIB: u64 = 1024 * 1024;
 
@@ -216,8 +217,7 @@ fn check_server(dir: &Path) -> DoctorCheck {
         let (address, readiness) = (address.as_str(), readiness.cloned());
         json!({"address": address, "reachable": reachable, "readiness": readiness})
     };
-    // `/readyz` needs no key.
-    let Ok(client) = ApiClient::new(&address, None) else {
+    let Ok(client) = ApiClient::new(&address, Some(&control.key)) else {
         return DoctorCheck::bad("server", format!("not an address: {address}"), "restart the server");
     };
     match client.is_responding() {
@@ -234,6 +234,12 @@ fn check_server(dir: &Path) -> DoctorCheck {
                 .advised(Some(advice.to_owned()))
                 .with(facts(false, None));
         }
+    }
+    if let Err(RequestError::Refused(401, _)) = client.get_waiting("/api/users?limit=1", Duration::ZERO) {
+        let result = format!("none runs with this data directory; another server answers at {address}");
+        let advice =
+            "a killed server leaves its address behind; if it should run: start it at an address of its own";
+        return DoctorCheck::good("server", result).advised(Some(advice.to_owned())).with(facts(false, None));
     }
     match client.readiness() {
         Ok(readiness) => check_readiness(&address, &readiness).with(facts(true, Some(&readiness))),

@@ -6,7 +6,7 @@ mod installation;
 mod machine;
 mod models;
 mod sandbox;
-mod shared_dir;
+pub(super) mod shared_dir;
 mod skills;
 
 use crate::app::sandbox_options;

@@ -46,35 +46,43 @@ fn check_space(path: &str, space: Option<DiskSpace>, least_bytes: u64) -> Doctor
 
 /// What is wrong, and what to do. `known`: the number of the beacon, as the database has it.
 fn fault(dir: &Path, known: Option<&str>) -> Option<(String, &'static str)> {
-    let mount = "a node that does not see the directory takes no jobs: mount it, or name the same one on all nodes; if \
-                 it is the right one, copy nanoclaw.beacon from a node that has the files";
     if let Err(error) = rustix::fs::access(dir, Access::WRITE_OK) {
         return Some((error.to_string(), "mount it, and let the user of the server write there"));
     }
-    let file = match (File::open(dir.join(BEACON_FILE)), known) {
-        (Ok(file), _) => file,
-        // The first node makes it.
-        (Err(error), None) if error.kind() == ErrorKind::NotFound => return None,
-        (Err(error), _) if error.kind() == ErrorKind::NotFound => {
-            return Some((
-                format!("it has no {BEACON_FILE}, so it is not the directory of the other nodes"),
-                mount,
-            ));
-        }
-        (Err(error), _) => {
-            return Some((format!("{BEACON_FILE}: {error}"), "run this as the user of the server"));
-        }
+    let file = match open_beacon(dir, known) {
+        Ok(file) => file?,
+        Err(fault) => return Some(fault),
     };
-    let found = std::io::read_to_string(&file).unwrap_or_default();
-    if known.is_some_and(|known| known != found.trim()) {
-        return Some((format!("its {BEACON_FILE} is not the one of the other nodes"), mount));
-    }
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
         Ok(()) | Err(Errno::WOULDBLOCK) => None,
         Err(error) => {
             Some((format!("locks do not work: {error}"), "mount it with locks (NFS 4, never nolock)"))
         }
     }
+}
+
+/// The file that says which directory it is; `None`: no node has made it yet. Fails if it is not the one of
+/// the other nodes, with the advice.
+pub(crate) fn open_beacon(dir: &Path, known: Option<&str>) -> Result<Option<File>, (String, &'static str)> {
+    let mount = "a node that does not see the directory takes no jobs: mount it, or name the same one on all nodes; if \
+                 it is the right one, copy nanoclaw.beacon from a node that has the files";
+    let file = match (File::open(dir.join(BEACON_FILE)), known) {
+        (Ok(file), _) => file,
+        // The first node makes it.
+        (Err(error), None) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        (Err(error), _) if error.kind() == ErrorKind::NotFound => {
+            let reason = format!("it has no {BEACON_FILE}, so it is not the directory of the other nodes");
+            return Err((reason, mount));
+        }
+        (Err(error), _) => {
+            return Err((format!("{BEACON_FILE}: {error}"), "run this as the user of the server"));
+        }
+    };
+    let found = std::io::read_to_string(&file).unwrap_or_default();
+    if known.is_some_and(|known| known != found.trim()) {
+        return Err((format!("its {BEACON_FILE} is not the one of the other nodes"), mount));
+    }
+    Ok(Some(file))
 }
 
 #[cfg(test)]

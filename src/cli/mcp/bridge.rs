@@ -26,6 +26,7 @@ const PARSE_ERROR: i32 = -32_700;
 const INVALID_REQUEST: i32 = -32_600;
 /// The status of a message of a session that the server does not have.
 const NOT_FOUND: u16 = 404;
+const UNAUTHORIZED: u16 = 401;
 
 /// What a bridge tells the thread that keeps a server for it.
 #[derive(Debug)]
@@ -175,13 +176,15 @@ impl BridgeState {
     }
 
     /// Sends a message and writes the reply. A server that has forgotten the session gets another one. If the
-    /// server is gone, the next one gets the message.
+    /// server is gone, or another one has its address and refuses its key, the next one gets the message.
     fn exchange(&self, line: &str, id: &Value) {
         let (mut client, number) = self.server();
         let mut sent = self.send(&client, line);
-        if sent.as_ref().is_err_and(|error| error.is_unsent)
-            && let Some(next) = self.server_after(number)
-        {
+        let is_lost = match &sent {
+            Ok(reply) => reply.status == UNAUTHORIZED && self.news.is_some(),
+            Err(error) => error.is_unsent,
+        };
+        if is_lost && let Some(next) = self.server_after(number) {
             client = next;
             sent = self.send(&client, line);
         }

@@ -7,8 +7,9 @@ use crate::app::system::SystemClock;
 use crate::app::{App, AppError, read_control_file};
 use crate::cli::client::ApiClient;
 use crate::cli::error::CliError;
+use crate::cli::local_server::server_of;
 use crate::cli::terminal::Terminal;
-use crate::cli::{admin, logging, serve};
+use crate::cli::{logging, serve};
 use crate::config::{Config, Listen};
 use crate::ports::{CancelToken, Clock};
 use crate::store::OpenError;
@@ -94,12 +95,7 @@ fn open(config: &Config, tries: u32) -> Result<OpenedServer, CliError> {
     let mut refusal = None;
     let has_database = config.store.url.is_some();
     for _ in 0..tries {
-        let running = if has_database {
-            Ok(admin::answering_server(&config.data_dir))
-        } else {
-            admin::running_server(&config.data_dir)
-        };
-        match running {
+        match server_of(&config.data_dir) {
             Ok(Some(client)) => return Ok(OpenedServer::Running(client)),
             Ok(None) => {}
             // It may be starting or stopping.

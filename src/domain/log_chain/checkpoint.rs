@@ -124,7 +124,7 @@ impl StoredCheckpoint {
     pub fn verify(
         &self,
         before: Option<&LogCheckpoint>,
-        key: Option<&LogPublicKey>,
+        keys: &[LogPublicKey],
     ) -> Result<(), CheckpointFault> {
         let Self { checkpoint, heads } = self;
         let number = before.map_or(1, |before| before.number.saturating_add(1));
@@ -132,7 +132,7 @@ impl StoredCheckpoint {
         if (checkpoint.number, checkpoint.previous) != (number, previous) {
             return Err(CheckpointFault::Unchained(checkpoint.number));
         }
-        if key.is_some_and(|key| !checkpoint.is_signed_by(key)) {
+        if !keys.is_empty() && !keys.iter().any(|key| checkpoint.is_signed_by(key)) {
             return Err(CheckpointFault::Unsigned(checkpoint.number));
         }
         if checkpoint.digest != sha256(&heads.bytes()) {

@@ -40,7 +40,7 @@ fn folded(log: &LogChain, removed: &[Index]) -> LogChain {
         removed.iter().filter(|_| before_end > 0).map(|index| index.index(before_end)).collect();
     let left = log.records[..before_end].iter().enumerate().filter(|(at, _)| !removed.contains(at));
     let left: Vec<_> = left.map(|(at, found)| (found.place, format!("{}{at}", found.body))).collect();
-    let fold = log.fold(FoldKind::Deltas, &left, 5, Some(&key().public_key())).unwrap().unwrap();
+    let fold = log.fold(FoldKind::Deltas, &left, 5, &[key().public_key()]).unwrap().unwrap();
     let record = |((place, body), (_, link)): ((RecordPlace, String), &(RecordPlace, ChainLink))| LogRecord {
         place,
         body,
@@ -53,7 +53,7 @@ fn folded(log: &LogChain, removed: &[Index]) -> LogChain {
 }
 
 fn verify(log: &LogChain) -> Result<ChainVerdict, ChainFault> {
-    log.verify(Some(&key().public_key()))
+    log.verify(&[key().public_key()])
 }
 
 fn place_of(log: &LogChain) -> Option<RecordPlace> {
@@ -190,7 +190,7 @@ fn a_log_with_a_fault_is_not_folded() {
     let mut log = log(&[("a".to_owned(), 0)]);
     log.records[0].body = "{}".to_owned();
     let fault = ChainFault::Changed(RecordPlace::FIRST);
-    assert_eq!(log.fold(FoldKind::Deltas, &[], 5, None), Err(fault));
+    assert_eq!(log.fold(FoldKind::Deltas, &[], 5, &[]), Err(fault));
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn a_log_of_an_earlier_version_is_not_chained() {
     assert_eq!(verify(&log), Err(ChainFault::NoHead), "each record has a link: the head was removed");
     log.records.last_mut().unwrap().link = None;
     assert_eq!(verify(&log), Ok(ChainVerdict::NotChained));
-    assert_eq!(log.fold(FoldKind::Deltas, &[], 5, None), Ok(None));
+    assert_eq!(log.fold(FoldKind::Deltas, &[], 5, &[]), Ok(None));
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn checkpoints_prove_their_jobs_and_the_ones_before() {
     let (key, public_key) = (key(), key().public_key());
     let first = StoredCheckpoint::new(None, heads(1..4), (10, 9), &key);
     let second = StoredCheckpoint::new(Some(&first.checkpoint), heads(4..5), (20, 19), &key);
-    let verify = |stored: &StoredCheckpoint, before| stored.verify(before, Some(&public_key));
+    let verify = |stored: &StoredCheckpoint, before| stored.verify(before, &[public_key]);
     assert_eq!(verify(&first, None), Ok(()));
     assert_eq!(verify(&second, Some(&first.checkpoint)), Ok(()));
     assert_eq!((second.checkpoint.number, second.checkpoint.after_ms, second.checkpoint.jobs), (2, 9, 1));

@@ -133,9 +133,9 @@ struct ChainWalk<'l> {
 }
 
 impl LogChain {
-    /// Compares each record with the chain, and the end of the chain with what the job says. `key`: the key
-    /// that must have signed the note about a fold; `None`: it is not known here.
-    pub fn verify(&self, key: Option<&LogPublicKey>) -> Result<ChainVerdict, ChainFault> {
+    /// Compares each record with the chain, and the end of the chain with what the job says. `keys`: one of
+    /// them must have signed the note about a fold; empty: none is known here.
+    pub fn verify(&self, keys: &[LogPublicKey]) -> Result<ChainVerdict, ChainFault> {
         let Some(last) = self.records.last() else {
             return if self.head.is_some() {
                 Err(ChainFault::NoRecords)
@@ -147,8 +147,10 @@ impl LogChain {
         if self.head.is_none() && self.records.iter().any(|record| record.link.is_none()) {
             return Ok(ChainVerdict::NotChained);
         }
-        let unsigned = self.fold.as_ref().zip(key).filter(|(note, key)| !note.is_signed_by(key));
-        if let Some((note, _)) = unsigned.filter(|_| !self.is_imported) {
+        let is_unsigned =
+            |note: &&FoldNote| !keys.is_empty() && !keys.iter().any(|key| note.is_signed_by(key));
+        let unsigned = self.fold.as_ref().filter(is_unsigned);
+        if let Some(note) = unsigned.filter(|_| !self.is_imported) {
             return Err(ChainFault::Unsigned(note.to));
         }
         let head = self.walk(&self.records)?.link;
@@ -156,7 +158,7 @@ impl LogChain {
             Some(named) if named != head => Err(ChainFault::OtherHead { last: last.place }),
             None if self.is_ended => Err(ChainFault::NoHead),
             _ => Ok(match unsigned {
-                Some((note, _)) => ChainVerdict::IntactAsImported { head, fold: note.kind },
+                Some(note) => ChainVerdict::IntactAsImported { head, fold: note.kind },
                 None => ChainVerdict::Intact { head, fold: self.fold.map(|note| note.kind) },
             }),
         }
@@ -170,10 +172,10 @@ impl LogChain {
         kind: FoldKind,
         left: &[(RecordPlace, String)],
         at_ms: u64,
-        key: Option<&LogPublicKey>,
+        keys: &[LogPublicKey],
     ) -> Result<Option<FoldedLog>, ChainFault> {
         let Some((_, before_end)) = self.records.split_last() else { return Ok(None) };
-        if self.verify(key)? == ChainVerdict::NotChained {
+        if self.verify(keys)? == ChainVerdict::NotChained {
             return Ok(None);
         }
         let end = self.walk(before_end)?;

@@ -29,7 +29,12 @@ pub(crate) fn authenticate(
     ticket: Option<&str>,
 ) -> Result<Caller, ApiError> {
     if context.app.auth.mode == AuthMode::Single {
-        return Ok(Caller::SINGLE);
+        // Without accounts no credential is checked, but a command that has read the control file of another
+        // server must not mistake this one for it.
+        let is_foreign =
+            |key| !is_control_key(context, key) && api_key::digest_of(SecretKind::Control, key).is_some();
+        let is_of_other_server = credential(&head.headers).is_ok_and(|key| key.is_some_and(is_foreign));
+        return if is_of_other_server { Err(LOGIN) } else { Ok(Caller::SINGLE) };
     }
     if let Some(credential) = credential(&head.headers)? {
         if is_control_key(context, credential) {

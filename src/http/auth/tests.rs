@@ -417,3 +417,14 @@ async fn single_mode_needs_and_checks_no_credential() {
         assert_eq!((answer.status, answer.header("ratelimit")), (200, None), "{header}");
     }
 }
+
+#[tokio::test]
+async fn a_server_refuses_the_control_key_of_another_one_also_without_accounts() {
+    let (own, other) = (format!("nckc_{}", "a".repeat(43)), format!("nckc_{}", "b".repeat(43)));
+    let digest = api_key::digest(&own);
+    let server = Server::with(|app| app.auth.control_key_digest = Some(digest));
+    for (key, status) in [(own, 200), (other, 401)] {
+        let answer = server.ask("GET /v1/jobs", &[&format!("authorization: Bearer {key}")], "").await;
+        assert_eq!(answer.status, status, "{}", answer.body);
+    }
+}

@@ -47,6 +47,10 @@ pub(crate) const NEWEST: i32 = match STEPS.last() {
 /// Whether a node has made its tables.
 pub(crate) const HAS_TABLES: &str = "SELECT to_regclass('migrations') IS NOT NULL";
 
+/// The newest step of a database, and the oldest layout whose builds can use it.
+pub(crate) const STORED_LAYOUT: &str =
+    "SELECT coalesce(max(step), 0), coalesce(max(oldest_usable), 0) FROM migrations";
+
 /// The setting with the progress of `nanoclaw migrate` while it fills the database. No node starts meanwhile.
 pub(crate) const UNFINISHED_TRANSFER: &str = "transfer";
 
@@ -139,8 +143,7 @@ async fn refuse_older_nodes(session: &SqlSession<'_>) -> Result<(), StoreError> 
 
 /// The layout of the database, if a node has made its tables.
 pub(crate) async fn stored_layout(session: &SqlSession<'_>) -> Result<DatabaseLayout, StoreError> {
-    let sql = "SELECT coalesce(max(step), 0), coalesce(max(oldest_usable), 0) FROM migrations";
-    let row = session.one(sql, &[]).await?;
+    let row = session.one(STORED_LAYOUT, &[]).await?;
     Ok(DatabaseLayout { newest: row.column(0)?, oldest_usable: row.column(1)? })
 }
 

@@ -94,20 +94,21 @@ pub struct CheckpointReport {
 /// Verifies checkpoints in the order of their numbers.
 pub(crate) struct CheckpointWalk {
     before: Option<LogCheckpoint>,
-    key: Option<LogPublicKey>,
+    /// One of them must have signed each.
+    keys: Vec<LogPublicKey>,
     pub(crate) report: CheckpointReport,
 }
 
 impl CheckpointWalk {
-    pub(crate) fn new(key: Option<LogPublicKey>) -> Self {
-        Self { before: None, key, report: CheckpointReport::default() }
+    pub(crate) fn new(keys: &[LogPublicKey]) -> Self {
+        Self { before: None, keys: keys.to_vec(), report: CheckpointReport::default() }
     }
 
     /// Verifies the next checkpoint. `rows`: the jobs of it that are still there.
     pub(crate) fn take(&mut self, stored: StoredCheckpoint, rows: &HashMap<JobId, JobRow>) {
         let report = &mut self.report;
         report.checkpoints = report.checkpoints.saturating_add(1);
-        let fault = stored.verify(self.before.as_ref(), self.key.as_ref()).err();
+        let fault = stored.verify(self.before.as_ref(), &self.keys).err();
         report.faults.extend(fault.map(|fault| fault.to_string()));
         let checkpoint = stored.checkpoint;
         for (job, head) in stored.heads.iter() {

@@ -64,7 +64,7 @@ pub(crate) fn join_deltas(
     let left = left.map(|found| (found.place, joined.get(&found.place).unwrap_or(&found.body).clone()));
     let left: Vec<_> = left.collect();
     let public_key = key.map(LogSigningKey::public_key);
-    let folded = log.fold(FoldKind::Deltas, &left, now_ms, public_key.as_ref());
+    let folded = log.fold(FoldKind::Deltas, &left, now_ms, public_key.as_slice());
     let Some(folded) = folded.map_err(|fault| StoreError::Corrupt(format!("its log: {fault}")))? else {
         let write = joined.into_iter().map(|(place, body)| LogRecord { place, body, link: None });
         return Ok(LogChanges { remove, write: write.collect(), note: None });

@@ -4,7 +4,7 @@ use crate::domain::secret::Secret;
 use crate::ports::{Backup, StoreError};
 use crate::store::atomic_file::AtomicFile;
 use crate::store::postgres::PostgresStore;
-use crate::store::postgres::transfer::access::connections;
+use crate::store::postgres::transfer::access::{LayoutUse, connections};
 use crate::store::postgres::transfer::snapshot::Snapshot;
 use crate::store::transfer::error::TransferError;
 use crate::store::transfer::migrate::{fill_file, store_error};
@@ -20,7 +20,11 @@ pub fn backup_database(
 ) -> Result<u64, TransferError> {
     let failed = |source| TransferError::Io { path: draft.path().to_owned(), source };
     let connections = connections(url)?;
-    fill_file(&Snapshot::take(&connections)?, draft.file().try_clone().map_err(failed)?, observe)?;
+    fill_file(
+        &Snapshot::take(&connections, LayoutUse::Copy)?,
+        draft.file().try_clone().map_err(failed)?,
+        observe,
+    )?;
     Ok(draft.file().metadata().map_err(failed)?.len())
 }
 
@@ -31,7 +35,8 @@ impl Backup for PostgresStore {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(true).mode(0o600).open(&path)?;
         remove_file(&path)?;
-        let snapshot = Snapshot::take(&self.shared.connections).map_err(|error| store_error(error.into()))?;
+        let snapshot = Snapshot::take(&self.shared.connections, LayoutUse::Copy)
+            .map_err(|error| store_error(error.into()))?;
         fill_file(&snapshot, file.try_clone()?, &mut |_, _| ()).map_err(store_error)?;
         Ok(file)
     }

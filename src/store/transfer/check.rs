@@ -2,7 +2,8 @@
 
 use crate::domain::secret::Secret;
 use crate::domain::stored_file::ContentDigest;
-use crate::store::postgres::transfer::access::connections;
+use crate::ports::BEACON_SETTING;
+use crate::store::postgres::transfer::access::{LayoutUse, connections};
 use crate::store::postgres::transfer::check::CheckReport;
 use crate::store::postgres::transfer::snapshot::Snapshot;
 use crate::store::redb::StoreCheck;
@@ -35,6 +36,12 @@ pub fn check_database(url: &Secret) -> Result<StoreCheck, TransferError> {
     let connections = connections(url)?;
     let tables: Vec<TransferTable> = TABLES.iter().map(|table| table.table).collect();
     let mut report = StoreCheck::default();
-    Snapshot::take(&connections)?.check(&tables, &mut report)?;
+    Snapshot::take(&connections, LayoutUse::Read)?.check(&tables, &mut report)?;
     Ok(report)
+}
+
+/// The number of the directory that the nodes share; `None`: no node has made its beacon yet. Blocks.
+pub fn shared_dir_beacon(url: &Secret) -> Result<Option<String>, TransferError> {
+    let connections = connections(url)?;
+    Ok(Snapshot::take(&connections, LayoutUse::Read)?.setting(BEACON_SETTING)?)
 }

@@ -3,7 +3,7 @@
 use crate::domain::secret::Secret;
 use crate::ports::StoreError;
 use crate::store::atomic_file::{give_to_owner, sync_directory_of, with_suffix};
-use crate::store::postgres::transfer::access::{DatabaseError, connections};
+use crate::store::postgres::transfer::access::{DatabaseError, LayoutUse, connections};
 use crate::store::postgres::transfer::snapshot::Snapshot;
 use crate::store::postgres::transfer::target::TargetDatabase;
 use crate::store::redb::transfer::TABLES;
@@ -85,7 +85,7 @@ fn to_database(
     copy(&rows, &progress, &mut |table, rows, progress| target.put(&table.table, rows, progress), observe)?;
     target.complete()?;
     let report = MigrationReport {
-        tables: compare(&rows, &Snapshot::take(&connections)?, observe)?,
+        tables: compare(&rows, &Snapshot::take(&connections, LayoutUse::Copy)?, observe)?,
         is_continued: !progress.table.is_empty(),
         set_aside: source.set_aside()?,
     };
@@ -100,7 +100,7 @@ fn to_file(url: &Secret, to: &Path, observe: &mut Observer<'_>) -> Result<Migrat
         return Err(TransferError::Exists(to.to_owned()));
     }
     let connections = connections(url)?;
-    let snapshot = Snapshot::take(&connections)?;
+    let snapshot = Snapshot::take(&connections, LayoutUse::Copy)?;
     snapshot.refuse_nodes()?;
     let part = with_suffix(to, ".migration");
     let (target, progress) = open_part(&part, snapshot.identity()?)?;

@@ -10,8 +10,8 @@ mod migrate;
 mod verify;
 
 pub use backup::backup_database;
-pub use check::check_database;
+pub use check::{check_database, shared_dir_beacon};
 pub use compare::TableComparison;
 pub use error::TransferError;
 pub use migrate::{MigrationReport, StoreLocation, migrate};
-pub use verify::{EachVerdict, LogFault, verify_checkpoints, verify_logs, verifying_key};
+pub use verify::{EachVerdict, LogFault, shared_log_key, verify_checkpoints, verify_logs};

@@ -58,7 +58,7 @@ pub(crate) async fn verify(context: &Arc<ServerContext>, request: &RequestContex
     let (chains, user) = (Arc::clone(&context.app.log_chains), request.user);
     let verified = blocking(move || {
         let (log, key) = (chains.log_chain(user, id)?, chains.log_public_key());
-        Ok::<_, crate::ports::StoreError>(log.map(|log| log.verify(key.as_ref())))
+        Ok::<_, crate::ports::StoreError>(log.map(|log| log.verify(key.as_slice())))
     });
     let verdict = verified.await??.ok_or(ApiError::NotFound("job"))?;
     Ok(response::json(StatusCode::OK, &VerificationResponse::of(id, verdict)))

@@ -2,7 +2,7 @@
 
 use crate::domain::secret::Secret;
 use crate::ports::StoreError;
-use crate::store::postgres::migrations::{HAS_TABLES, NEWEST};
+use crate::store::postgres::migrations::{DatabaseLayout, HAS_TABLES, NEWEST, STORED_LAYOUT};
 use crate::store::postgres::options::{COMMAND_CONNECTIONS, PostgresOptions};
 use crate::store::postgres::pool::Connections;
 use crate::store::postgres::pool_error::PoolError;
@@ -108,21 +108,35 @@ pub(crate) async fn connect(connections: &Connections) -> Result<ClientWrapper, 
     Ok(Object::take(client))
 }
 
-/// The newest step of the tables; `None`: there are no tables.
-pub(crate) async fn layout(client: &ClientWrapper) -> Result<Option<i32>, DatabaseError> {
+/// The layout of the tables; `None`: there are no tables.
+pub(crate) async fn layout(client: &ClientWrapper) -> Result<Option<DatabaseLayout>, DatabaseError> {
     if !client.query_typed_one(HAS_TABLES, &[]).await?.get::<_, bool>(0) {
         return Ok(None);
     }
-    Ok(client.query_typed_one("SELECT max(step) FROM migrations", &[]).await?.get(0))
+    let row = client.query_typed_one(STORED_LAYOUT, &[]).await?;
+    Ok(Some(DatabaseLayout { newest: row.get(0), oldest_usable: row.get(1) }))
 }
 
-/// Fails unless this build has made the newest tables.
-pub(crate) async fn require_layout(client: &ClientWrapper) -> Result<(), DatabaseError> {
-    match layout(client).await? {
-        Some(NEWEST) => Ok(()),
-        Some(found) => Err(DatabaseError::Layout { found, known: NEWEST }),
-        None => Err(DatabaseError::NoStore),
-    }
+/// What a command does with the tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LayoutUse {
+    /// It reads them. A newer layout may name this build as able to work with it, as for a node.
+    Read,
+    /// It copies all of them, so it has to know each table and column.
+    Copy,
+}
+
+/// Fails unless this build has made the newest tables, or may use them.
+pub(crate) async fn require_layout(
+    client: &ClientWrapper,
+    layout_use: LayoutUse,
+) -> Result<(), DatabaseError> {
+    let Some(found) = layout(client).await? else { return Err(DatabaseError::NoStore) };
+    let is_usable = match layout_use {
+        LayoutUse::Copy => found.newest == NEWEST,
+        LayoutUse::Read => found.newest >= NEWEST && found.check().is_ok(),
+    };
+    if is_usable { Ok(()) } else { Err(DatabaseError::Layout { found: found.newest, known: NEWEST }) }
 }
 
 /// Fails if nodes have leases.

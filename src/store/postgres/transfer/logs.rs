@@ -22,9 +22,15 @@ pub(crate) const LOG_KEY_SETTING: &str = "log_key";
 impl Snapshot<'_> {
     /// The key of the nodes, if one has set it.
     pub(crate) fn log_public_key(&self) -> Result<Option<LogPublicKey>, DatabaseError> {
-        let stored = self.query(&format!("SELECT value FROM settings WHERE key = '{LOG_KEY_SETTING}'"))?;
-        let key = stored.first().and_then(|row| LogSigningKey::from_text(row.get(0)));
+        let stored = self.setting(LOG_KEY_SETTING)?;
+        let key = stored.and_then(|text| LogSigningKey::from_text(&text));
         Ok(key.map(|key| key.public_key()))
+    }
+
+    /// A value that the nodes share.
+    pub(crate) fn setting(&self, key: &str) -> Result<Option<String>, DatabaseError> {
+        let stored = self.query(&format!("SELECT value FROM settings WHERE key = '{key}'"))?;
+        Ok(stored.first().map(|row| row.get(0)))
     }
 
     /// Calls `each` with all jobs, or with one, and their records.

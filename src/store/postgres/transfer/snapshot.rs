@@ -4,7 +4,7 @@ use crate::ports::StoreError;
 use crate::store::postgres::pool::Connections;
 use crate::store::postgres::session::failed;
 use crate::store::postgres::transfer::access::{
-    DatabaseError, LONG, connect, newest_node, refuse_nodes, require_layout,
+    DatabaseError, LONG, LayoutUse, connect, newest_node, refuse_nodes, require_layout,
 };
 use crate::store::postgres::transfer::copy_text::read_row;
 use crate::store::rows::transfer::TransferTable;
@@ -23,10 +23,10 @@ pub(crate) struct Snapshot<'c> {
 
 impl<'c> Snapshot<'c> {
     /// Takes a snapshot. Blocks, as all functions here.
-    pub(crate) fn take(connections: &'c Connections) -> Result<Self, DatabaseError> {
+    pub(crate) fn take(connections: &'c Connections, layout_use: LayoutUse) -> Result<Self, DatabaseError> {
         connections.wait(async {
             let client = connect(connections).await?;
-            require_layout(&client).await?;
+            require_layout(&client, layout_use).await?;
             let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {LONG}");
             client.batch_execute(&begin).await?;
             let first_node = newest_node(&client).await?;

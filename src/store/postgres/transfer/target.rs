@@ -37,7 +37,7 @@ impl<'c> TargetDatabase<'c> {
     ) -> Result<Self, DatabaseError> {
         connections.wait(async {
             let mut client = connect(connections).await?;
-            match layout(&client).await? {
+            match layout(&client).await?.map(|found| found.newest) {
                 None => {
                     let mut pooled = connections.pool.get().await.map_err(|_| StoreError::Unreachable)?;
                     migrate(&mut pooled).await?;
