@@ -97,6 +97,7 @@ mod streamed_calls;
 mod style;
 mod support;
 mod tenant_isolation;
+mod tool_names;
 mod tool_offers;
 mod tools;
 mod torn_writes;

@@ -101,7 +101,10 @@ impl App {
         let pool = WorkerPool::spawn(worker_threads(config), &ports, &engine_limits(config))?;
         let detector = pool.stall_detector(config.limits.stuck_job_s);
         let scheduler = start_scheduler(&store, &ports, detector).map_err(AppError::Runtime)?;
-        let health = health_sources(&store, &pool, &self_test, mcp.as_ref(), files.watch.as_ref());
+        let mut health = health_sources(&store, &pool, &self_test, mcp.as_ref(), files.watch.as_ref());
+        if config.names_tools() {
+            health.probes.push(Box::new(tools::ToolNamesProbe(Arc::clone(&ports.tools))));
+        }
         let (stages, shutdown) = ShutdownSender::new();
         let (control, control_key) =
             write_control_file(config, &bound, &*ports.entropy).map_err(AppError::Control)?;

@@ -9,10 +9,10 @@ use crate::domain::limits::Limits;
 use crate::domain::tokens::TokenEstimator;
 use crate::domain::tool::ToolChoice;
 use crate::llm::Router;
-use crate::mcp::McpServers;
+use crate::mcp::{McpServers, beginning_of};
 use crate::ports::{
-    Audit, Clock, Entropy, JobServices, Meter, Model, NodeStore, NoopMeter, ToolScope, ToolSource, Toolbox,
-    Workspaces,
+    Audit, Clock, Entropy, JobServices, Meter, Model, NodeStore, NoopMeter, PartFault, ReadinessProbe,
+    ToolNamespace, ToolScope, ToolSource, Toolbox, Workspaces,
 };
 use crate::tools::{
     AgentServices, ApprovalRules, BashRules, BatchLimits, CodeRunner, CommandTools, DefaultTools, Executor,
@@ -22,7 +22,7 @@ use crate::tools::{
 use crate::web::GuardedWeb;
 use crate::workspace::HostDirectory;
 use nanoclaw_sandbox::{FreeSpace, Sandbox, SandboxError, SandboxOptions};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use system::SystemEntropy;
 use workspace_files::StoreWorkspaceFiles;
 
@@ -109,10 +109,53 @@ pub(super) fn server_executor(
     dependencies: ExecutorDependencies<'_>,
 ) -> Result<Arc<Executor>, AppError> {
     let (store, model) = (dependencies.store, Arc::clone(dependencies.model));
+    let mcp = dependencies.mcp;
     let executor = executor(config, dependencies)?;
+    if let Some(servers) = mcp {
+        servers.on_change(look_for_unknown_names(&executor));
+    }
     let tools: Arc<dyn Toolbox> = Arc::<Executor>::clone(&executor);
     store.set_catalogue(Arc::new(ServerCatalogues { tools, model }));
     Ok(executor)
+}
+
+/// Looks for names that no tool has, which logs them, when the tools of an MCP server have come.
+fn look_for_unknown_names(executor: &Arc<Executor>) -> impl Fn() + Send + Sync + use<> {
+    let executor = Arc::downgrade(executor);
+    move || {
+        let executor = Weak::clone(&executor);
+        let look = move || executor.upgrade().map(|executor| executor.unknown_names());
+        if let Err(error) = std::thread::Builder::new().name("tool_names".to_owned()).spawn(look) {
+            tracing::warn!(%error, "the names of tools in the configuration are checked at the next call");
+        }
+    }
+}
+
+/// Names of tools of the MCP servers that this process does not start.
+fn dormant_tools(config: &Config, has_mcp: bool) -> Vec<ToolNamespace> {
+    let dormant = config.mcp_servers.iter().filter(|(_, server)| server.disabled || !has_mcp);
+    let beginnings = dormant.map(|(name, _)| beginning_of(name));
+    beginnings.map(|beginning| ToolNamespace { beginning, is_listed: false }).collect()
+}
+
+/// Degraded while the configuration names tools that there are not.
+pub(super) struct ToolNamesProbe(pub(super) Arc<dyn Toolbox>);
+
+impl ReadinessProbe for ToolNamesProbe {
+    fn name(&self) -> &'static str {
+        "tool_names"
+    }
+
+    fn check(&self) -> Result<(), PartFault> {
+        Ok(())
+    }
+
+    fn degradation(&self) -> Option<PartFault> {
+        let notes = self.0.unknown_names().join("; ");
+        let advice =
+            "correct the names in the configuration, or see why the tools are missing: nanoclaw tools";
+        (!notes.is_empty()).then(|| PartFault::new(notes, advice))
+    }
 }
 
 /// All tools, those of the operator included.
@@ -148,6 +191,7 @@ fn executor(config: &Config, dependencies: ExecutorDependencies<'_>) -> Result<A
     let options = ExecutorOptions {
         default_tools: default_tools(config),
         approval,
+        dormant: dormant_tools(config, mcp.is_some()),
         audit: Some(Arc::clone(audit)),
         meter: Arc::clone(meter),
         ..ExecutorOptions::new(limits)

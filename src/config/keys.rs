@@ -103,6 +103,70 @@ pub struct ConfigKeys {
     pub log: LogOptions,
 }
 
+/// What the entries of a key with tools may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ToolEntries {
+    /// Names of tools, and patterns with wildcards.
+    Patterns,
+    /// Names of tools and of groups.
+    NamesAndGroups,
+    /// Names of tools of the MCP server that has the key; they are known once it has listed its tools.
+    OfServer,
+}
+
+/// The lists of a key with tools, each by the name of its model or server, if it has one.
+type ToolLists<'k> = Vec<(&'k str, &'k [String])>;
+
+/// A key whose entries are tools.
+pub(super) struct ToolKey {
+    /// As in `config show`; `*` stands for the name of a model or server.
+    pub(super) key: &'static str,
+    pub(super) entries: ToolEntries,
+    pub(super) lists: fn(&ConfigKeys) -> ToolLists<'_>,
+}
+
+/// All keys whose entries are tools. A test finds each list that speaks of tools in this table.
+pub(super) const TOOL_KEYS: [ToolKey; 6] = [
+    ToolKey {
+        key: "approval",
+        entries: ToolEntries::Patterns,
+        lists: |keys| vec![("", keys.approval.as_slice())],
+    },
+    ToolKey {
+        key: "tools.default",
+        entries: ToolEntries::NamesAndGroups,
+        lists: |keys| keys.tools.default.iter().map(|names| ("", names.as_slice())).collect(),
+    },
+    ToolKey {
+        key: "tools.per_model.*",
+        entries: ToolEntries::NamesAndGroups,
+        lists: |keys| {
+            let models = keys.tools.per_model.iter();
+            models.map(|(model, names)| (model.as_str(), names.as_slice())).collect()
+        },
+    },
+    ToolKey {
+        key: "mcp_servers.*.enabled_tools",
+        entries: ToolEntries::OfServer,
+        lists: |keys| of_servers(keys, |server| &server.enabled_tools),
+    },
+    ToolKey {
+        key: "mcp_servers.*.disabled_tools",
+        entries: ToolEntries::OfServer,
+        lists: |keys| of_servers(keys, |server| &server.disabled_tools),
+    },
+    ToolKey {
+        key: "mcp_servers.*.idempotent_tools",
+        entries: ToolEntries::OfServer,
+        lists: |keys| of_servers(keys, |server| &server.idempotent_tools),
+    },
+];
+
+fn of_servers(keys: &ConfigKeys, list: fn(&McpServerOptions) -> &Vec<String>) -> ToolLists<'_> {
+    let servers = keys.mcp_servers.iter();
+    servers.map(|(server, options)| (server.as_str(), list(options).as_slice())).collect()
+}
+
 impl Default for ConfigKeys {
     fn default() -> Self {
         Self {

@@ -16,6 +16,7 @@ mod private_paths;
 mod ranges;
 mod shared_dir;
 mod sources;
+mod tool_names;
 mod validate;
 
 pub use error::{ConfigError, ConfigProblem};

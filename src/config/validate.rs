@@ -3,18 +3,16 @@
 use super::directories::default_data_dir;
 use super::error::{ConfigError, ConfigProblem};
 use super::expand::Variables;
-use super::keys::{ConfigKeys, DEMO};
+use super::keys::{ConfigKeys, DEMO, TOOL_KEYS};
 use super::layers::{FileNotes, MergedKeys};
 use super::listen::Listen;
 use crate::domain::account::{AuthMode, Registration};
 use crate::domain::address::AddressPolicy;
 use crate::domain::fair_share::FairShare;
-use crate::domain::nearest::hint;
-use crate::domain::tool::ToolChoice;
 use crate::llm::options::ModelOptions;
 use crate::mcp::McpServerOptions;
 use crate::telemetry::options::OtlpOptions;
-use crate::tools::{ApprovalRules, BUILTIN_NAMES, BashOptions, MessageChannels, ToolsSectionOptions};
+use crate::tools::{ApprovalRules, BashOptions, MessageChannels, ToolsSectionOptions};
 use crate::webhooks::Signer;
 use crate::webhooks::options::WebhookOptions;
 use nanoclaw_sandbox::Level;
@@ -111,6 +109,11 @@ impl Config {
         (self.auth_mode == AuthMode::Multi).then_some(FairShare::of(places))
     }
 
+    /// Whether a key names tools.
+    pub fn names_tools(&self) -> bool {
+        TOOL_KEYS.iter().any(|key| (key.lists)(&self.keys).iter().any(|(_, names)| !names.is_empty()))
+    }
+
     /// One message about the keys of the original `NanoClaw`; `None` without any.
     pub fn original_keys_note(&self) -> Option<String> {
         let lines = self.original_keys.join("; ");
@@ -139,7 +142,8 @@ impl Config {
         problems.sandbox(&keys.code_execution);
         problems.shell_network(&keys, listen.as_ref());
         problems.command_tools(&keys.tools);
-        problems.default_tools(&keys);
+        problems.models_with_tools(&keys);
+        problems.tool_names(&keys);
         problems.webhooks(&keys.webhooks);
         problems.otlp(&keys.otlp);
         problems.web(&keys);
@@ -325,26 +329,11 @@ impl ConfigProblems {
         }
     }
 
-    /// Names of the default sets that no tool can have. Those of JavaScript files and MCP servers are not
-    /// known yet.
-    fn default_tools(&mut self, keys: &ConfigKeys) {
-        let ToolsSectionOptions { default, per_model, commands, .. } = &keys.tools;
-        let mut known: Vec<&str> = commands.iter().map(|command| command.name.as_str()).collect();
-        known.extend(BUILTIN_NAMES);
-        known.push("exec");
-        known.extend(ToolChoice::GROUPS.into_iter().filter(|group| *group != ToolChoice::DEFAULT_GROUP));
-        let lists = per_model.iter().map(|(model, names)| (format!("tools.per_model.{model}"), names));
-        for (key, names) in default.iter().map(|names| ("tools.default".to_owned(), names)).chain(lists) {
-            for (at, name) in names.iter().enumerate() {
-                let may_come = name.starts_with("mcp_") || keys.tools_dir.is_some();
-                if !may_come && !known.contains(&name.as_str()) {
-                    let suggestion = hint(name, known.iter().copied());
-                    self.add(format!("{key}[{at}]"), name, format!("is no tool and no group{suggestion}"));
-                }
+    fn models_with_tools(&mut self, keys: &ConfigKeys) {
+        for model in keys.tools.per_model.keys() {
+            if !keys.models.iter().any(|known| known.id == *model) {
+                self.no_model(&format!("tools.per_model.{model}"), model, &keys.models);
             }
-        }
-        for model in per_model.keys().filter(|id| !keys.models.iter().any(|model| model.id == **id)) {
-            self.no_model(&format!("tools.per_model.{model}"), model, &keys.models);
         }
     }
 

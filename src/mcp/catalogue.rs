@@ -7,7 +7,7 @@ use super::tool_names;
 use crate::domain::tool::ToolSpec;
 use crate::ports::{Tool, WorkspaceFiles};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::runtime::Handle;
 
 /// Maximum number of tools of one server, so that it cannot displace the tools of others.
@@ -19,6 +19,8 @@ pub(super) struct Catalogue {
     tools: Mutex<Vec<Arc<dyn Tool>>>,
     runtime: Handle,
     files: Option<Arc<dyn WorkspaceFiles>>,
+    /// Called after each change; must not block.
+    pub(super) announce: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Catalogue {
@@ -27,7 +29,14 @@ impl Catalogue {
         runtime: Handle,
         files: Option<Arc<dyn WorkspaceFiles>>,
     ) -> Self {
-        Self { servers, version: AtomicU64::new(1), tools: Mutex::default(), runtime, files }
+        Self {
+            servers,
+            version: AtomicU64::new(1),
+            tools: Mutex::default(),
+            runtime,
+            files,
+            announce: OnceLock::new(),
+        }
     }
 
     /// Rises with every change.
@@ -39,8 +48,8 @@ impl Catalogue {
         self.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Merges the lists of all servers again.
-    pub(super) fn rebuild(&self) {
+    /// Merges the lists of all servers again, after this one has listed its tools.
+    pub(super) fn rebuild(&self, changed: &Server) {
         let listed: Vec<(&Arc<Server>, ListedTool)> = self
             .servers
             .iter()
@@ -73,7 +82,11 @@ impl Catalogue {
             }
         }
         *self.tools.lock().unwrap_or_else(PoisonError::into_inner) = tools;
+        changed.is_listed.store(true, Ordering::Release);
         self.version.fetch_add(1, Ordering::Release);
+        if let Some(announce) = self.announce.get() {
+            announce();
+        }
     }
 
     fn tool(&self, server: &Arc<Server>, tool: &ListedTool, name: String) -> McpTool {
@@ -146,7 +159,9 @@ mod tests {
         for (server, count) in catalogue.servers.iter().zip([SERVER_TOOLS + 5, 2]) {
             server.set_tools((0..count).map(tool).collect());
         }
-        catalogue.rebuild();
+        for server in &catalogue.servers {
+            catalogue.rebuild(server);
+        }
         let names: Vec<String> = catalogue.tools().iter().map(|tool| tool.spec().name.into_owned()).collect();
         assert_eq!(names.len(), SERVER_TOOLS + 2);
         assert_eq!(names[SERVER_TOOLS..], ["mcp_other_t0", "mcp_other_t1"]);

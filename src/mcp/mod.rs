@@ -30,3 +30,4 @@ pub use launch::{McpAccess, McpHost, program_access};
 pub use options::{BadMcpOption, McpSandbox, McpServerOptions, McpTransport};
 pub use server::McpPorts;
 pub use servers::McpServers;
+pub use tool_names::beginning_of;

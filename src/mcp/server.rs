@@ -98,6 +98,8 @@ pub(super) struct Server {
     /// Notified with every change of the state.
     state_changed: Condvar,
     tools: Mutex<Vec<ListedTool>>,
+    /// Whether the catalogue has its tools; it keeps them when the server is down.
+    pub(super) is_listed: AtomicBool,
     /// Number of those that models are offered.
     pub(super) offered_tools: AtomicUsize,
 }
@@ -121,6 +123,7 @@ impl Server {
             state: Mutex::new(ServerState::Starting),
             state_changed: Condvar::new(),
             tools: Mutex::default(),
+            is_listed: AtomicBool::new(false),
             offered_tools: AtomicUsize::new(0),
         }
     }

@@ -4,11 +4,14 @@
 use super::catalogue::Catalogue;
 use super::launch::{McpAccess, program_access};
 use super::options::McpServerOptions;
-use super::server::{McpPorts, Server};
+use super::server::{McpPorts, Server, unknown_tools};
 use super::supervisor::supervise;
-use crate::ports::{McpServerInfo, Tool, ToolSource};
+use super::tool_names::beginning_of;
+use crate::domain::nearest::hint;
+use crate::ports::{McpServerInfo, Tool, ToolNamespace, ToolSource};
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -71,6 +74,11 @@ impl McpServers {
         self.catalogue.servers.iter().map(|server| server.info()).collect()
     }
 
+    /// Calls this after each change of the tools. It must not block, and the first one stays.
+    pub fn on_change(&self, announce: impl Fn() + Send + Sync + 'static) {
+        self.catalogue.announce.get_or_init(|| Box::new(announce));
+    }
+
     /// Ends all sessions and their programs, and waits for that; it takes a few seconds at most.
     pub fn stop(&self) {
         self.stop.send_replace(true);
@@ -95,6 +103,29 @@ impl ToolSource for McpServers {
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
         self.catalogue.tools()
     }
+
+    fn namespaces(&self) -> Vec<ToolNamespace> {
+        let namespace = |server: &Arc<Server>| ToolNamespace {
+            beginning: beginning_of(&server.name),
+            is_listed: server.is_listed.load(Ordering::Acquire),
+        };
+        self.catalogue.servers.iter().map(namespace).collect()
+    }
+
+    fn unknown_names(&self) -> Vec<String> {
+        let is_listed = |server: &&Arc<Server>| server.is_listed.load(Ordering::Acquire);
+        self.catalogue.servers.iter().filter(is_listed).flat_map(|server| notes_of(server)).collect()
+    }
+}
+
+/// A sentence for each tool that the operator names and that the server does not have.
+fn notes_of(server: &Server) -> Vec<String> {
+    let (name, tools) = (&server.name, server.tools());
+    let note = |(key, tool): (&str, String)| {
+        let meant = hint(&tool, tools.iter().map(|tool| tool.raw_name.as_str()));
+        format!("mcp_servers.{name}.{key}: the server has no tool '{tool}'{meant}")
+    };
+    unknown_tools(name, &server.options, &tools).into_iter().map(note).collect()
 }
 
 /// Logs what the program of a server may use, and what it may not although its command line names it.

@@ -211,7 +211,7 @@ fn publish(server: &Arc<Server>, catalogue: &Catalogue, tools: Vec<rmcp::model::
         tracing::warn!(server = server.name, key, tool = name, "MCP server has no such tool");
     }
     server.set_tools(tools);
-    catalogue.rebuild();
+    catalogue.rebuild(server);
 }
 
 async fn stopped(stop: &mut watch::Receiver<bool>) {

@@ -19,6 +19,14 @@ pub(super) fn assign(tools: &[(&str, &str)]) -> Vec<String> {
     assigned.collect()
 }
 
+/// How the names of all tools of a server begin, also shortened ones.
+pub fn beginning_of(server: &str) -> String {
+    match server.char_indices().nth(SERVER_CHARS) {
+        Some((end, _)) => sanitise(server.get(..end).unwrap_or(server), "").trim_end_matches('_').to_owned(),
+        None => sanitise(server, ""),
+    }
+}
+
 /// The full name before it is shortened or made unique: as it is, and sanitised.
 pub(super) fn unshortened(server: &str, tool: &str) -> [String; 2] {
     [format!("mcp_{server}_{tool}"), sanitise(server, tool)]
@@ -95,6 +103,17 @@ mod tests {
             "{names:?}"
         );
         assert_eq!(names[0].len(), 64);
+    }
+
+    #[test]
+    fn all_names_of_a_server_begin_alike() {
+        for server in ["a", "x.y", "github.com/modelcontextprotocol/servers", "exactly16chars_x"] {
+            let long = "t".repeat(100);
+            let names = assign(&[(server, "a"), (server, "x.y"), (server, "x_y"), (server, &long)]);
+            let beginning = beginning_of(server);
+            assert!(names.iter().all(|name| name.starts_with(&beginning)), "{beginning} {names:?}");
+        }
+        assert_eq!(beginning_of("git"), "mcp_git_");
     }
 
     #[test]

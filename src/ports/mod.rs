@@ -119,8 +119,8 @@ pub use stored_files::{StoredFileError, StoredFilePage, StoredFileQuery, StoredF
 pub use ticket::Ticket;
 pub use tool::{
     ApprovedCalls, FullResult, Journal, McpOffer, ModelParameters, ProgressReporter, Tool, ToolContext,
-    ToolError, ToolInfo, ToolOffer, ToolOutcome, ToolScope, ToolSource, Toolbox, Unavailability,
-    UnexecutedReason,
+    ToolError, ToolInfo, ToolNamespace, ToolOffer, ToolOutcome, ToolScope, ToolSource, Toolbox,
+    Unavailability, UnexecutedReason,
 };
 pub use users::{
     AccountChange, AccountError, AccountPage, InviteKind, InvitePage, NewAccount, NewInvite, NewToken,

@@ -284,6 +284,23 @@ pub trait ToolSource: Send + Sync {
     fn version(&self) -> u64;
     /// The current tools, in stable order.
     fn tools(&self) -> Vec<Arc<dyn Tool>>;
+    /// Which names its tools may have. Read before [`ToolSource::tools`].
+    fn namespaces(&self) -> Vec<ToolNamespace> {
+        Vec::new()
+    }
+    /// A sentence for each name in its part of the configuration that none of its tools has.
+    fn unknown_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Names that tools of a source may have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolNamespace {
+    /// How all of them begin.
+    pub beginning: String,
+    /// Whether the source has listed its tools; before, none of them can be called.
+    pub is_listed: bool,
 }
 
 /// How MCP clients of this server are offered a tool.
@@ -427,6 +444,10 @@ pub trait Toolbox: Send + Sync {
     }
     /// All tools for people, in stable order.
     fn tool_infos(&self) -> Vec<ToolInfo> {
+        Vec::new()
+    }
+    /// A sentence for each name in the configuration that no tool has.
+    fn unknown_names(&self) -> Vec<String> {
         Vec::new()
     }
     /// Runs the calls in parallel and reports each. Returns when all are reported; cancelled calls are

@@ -16,13 +16,13 @@ mod text;
 mod web;
 
 pub use builtin::{
-    BUILTIN_NAMES, BadBashOption, BadChannel, BashOptions, BashRules, ChannelOptions, MessageChannels,
-    SubAgentOptions, WeatherOptions, WebSearchOptions, registered,
+    BadBashOption, BadChannel, BashOptions, BashRules, ChannelOptions, MessageChannels, SubAgentOptions,
+    WeatherOptions, WebSearchOptions, builtin_names, builtin_of_foreign_name, registered,
 };
 pub use code::{CodeRunner, MeasuredCode, SharedCode};
 pub use custom::{BadTool, CommandToolOptions, CommandTools, JavaScriptTools};
 pub use executor::{
-    ApprovalRules, BadApprovalPattern, BatchLimits, DefaultTools, Executor, ExecutorOptions,
+    ApprovalRules, BadApprovalPattern, BatchLimits, DefaultTools, Executor, ExecutorOptions, NamePattern,
     ToolCacheOptions, ToolSetError, schema_fault, schema_mismatch,
 };
 pub use options::ToolsSectionOptions;

@@ -1,6 +1,7 @@
 //! `execute_javascript`: runs a JavaScript program in the sandbox.
 
 use super::builtin_tool::{BuiltinTool, spec};
+use super::names;
 use crate::domain::tool::{ToolSpec, ToolTraits};
 use crate::ports::{McpOffer, Tool, ToolContext};
 use crate::tools::code::{self, CodeArguments};
@@ -9,7 +10,7 @@ use nanoclaw_sandbox::{Language, Level};
 use std::sync::Arc;
 
 const MCP_OFFER: McpOffer = McpOffer {
-    name: "run_javascript",
+    name: names::RUN_JAVASCRIPT,
     title: "Run JavaScript",
     description: "Run a JavaScript program in a sandbox (QuickJS: no browser, no Node modules, no network, no files). Returns what \
                   it prints with console.log. Nothing is kept between calls.",

@@ -1,6 +1,7 @@
 //! `execute_python`: runs a Python program in the sandbox.
 
 use super::builtin_tool::{BuiltinTool, spec};
+use super::names;
 use crate::domain::tool::{FileAccess, ToolSpec, ToolTraits};
 use crate::ports::{McpOffer, Tool, ToolContext};
 use crate::tools::code::{self, CodeArguments};
@@ -10,7 +11,7 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 
 const MCP_OFFER: McpOffer = McpOffer {
-    name: "run_python",
+    name: names::RUN_PYTHON,
     title: "Run Python",
     description: "Run a Python program in a sandbox without network and return what it prints: use print(). No variables are kept \
                   between calls. With strictness 'lenient' it runs in the directory of the project, whose files stay.",

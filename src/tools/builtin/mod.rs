@@ -12,6 +12,7 @@ pub use bash::{BadBashOption, BashOptions, BashRules};
 pub use get_weather::WeatherOptions;
 pub use message::{BadChannel, ChannelOptions, MessageChannels};
 pub use multi_agent::SubAgentOptions;
+pub use names::{builtin_names, builtin_of_foreign_name};
 pub use web_search::WebSearchOptions;
 
 use crate::ports::Tool;
@@ -23,7 +24,7 @@ macro_rules! tools {
         $(mod $tool;)+
 
         /// The name of every built-in tool.
-        pub const BUILTIN_NAMES: &[&str] = &[$(stringify!($tool)),+];
+        const BUILTIN_NAMES: &[&str] = &[$(stringify!($tool)),+];
 
         /// Every built-in tool that the configuration allows.
         pub fn registered(deps: &ToolDeps) -> Vec<Box<dyn Tool>> {

@@ -1,5 +1,6 @@
 //! Groups of the built-in tools, and their names in other systems, which models have learnt.
 
+use super::BUILTIN_NAMES;
 use crate::domain::tool::{Aliases, ToolGroup};
 use crate::ports::ToolOffer;
 
@@ -197,4 +198,20 @@ pub(super) fn group(tool: &str) -> Option<ToolGroup> {
 /// Which choices offer a built-in tool. A tool without an entry is offered by default.
 pub(super) fn offer(tool: &str) -> ToolOffer {
     of(tool).map_or(ToolOffer::Default, |names| names.offer)
+}
+
+/// The names of tools that MCP clients of this server are offered.
+pub(super) const RUN_JAVASCRIPT: &str = "run_javascript";
+pub(super) const RUN_PYTHON: &str = "run_python";
+pub(super) const RUN_SHELL: &str = "run_shell";
+
+/// Every name of a built-in tool that the configuration may use, whether the tool is on or not.
+pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+    let aliases = TABLE.iter().flat_map(|names| names.aliases.names.iter().copied());
+    BUILTIN_NAMES.iter().copied().chain(aliases).chain([RUN_JAVASCRIPT, RUN_PYTHON, RUN_SHELL])
+}
+
+/// The built-in tool that other systems call so.
+pub fn builtin_of_foreign_name(name: &str) -> Option<&'static str> {
+    TABLE.iter().find(|names| names.aliases.foreign.contains(&name)).map(|names| names.tool)
 }

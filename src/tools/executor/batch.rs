@@ -2,9 +2,10 @@
 //! allow → unwrap → coerce → validate → approval → duplicates.
 
 use super::arguments::{self, ArgumentsError};
-use super::catalogue::{RegisteredTool, ToolCatalogue, ToolRefusal};
+use super::catalogue::ToolCatalogue;
 use super::nearest::{NAME_CHARS, nearest};
 use super::options::ExecutorOptions;
+use super::registered_tool::{RegisteredTool, ToolRefusal};
 use super::schema::InvalidArguments;
 use crate::domain::canonical::canonical;
 use crate::domain::tool::{FileAccess, ToolCall, ToolTraits};
@@ -129,7 +130,8 @@ impl<'a> CallPreparer<'a> {
     }
 
     fn needs_approval(&self, name: &str, tool: &RegisteredTool) -> bool {
-        self.options.approval.covers(name, Some(tool), &self.context.rights.approval_tools)
+        let asked = &self.context.rights.approval_tools;
+        self.catalogue.needs_approval(name, Some(tool), &self.options.approval, asked)
     }
 
     /// Why only a job itself can make this call, which nobody can approve here.

@@ -9,17 +9,21 @@ mod cache;
 mod catalogue;
 mod coerce;
 mod file_ordering;
+mod name_pattern;
 mod nearest;
 mod options;
 mod outcome;
+mod registered_tool;
 mod run;
 mod schema;
 mod truncate;
+mod unknown_names;
 
 pub use approval::{ApprovalRules, BadApprovalPattern};
 pub use cache::ToolCacheOptions;
-pub use catalogue::ToolSetError;
+pub use name_pattern::NamePattern;
 pub use options::{BatchLimits, DefaultTools, ExecutorOptions};
+pub use registered_tool::ToolSetError;
 pub use schema::{schema_fault, schema_mismatch};
 
 use crate::domain::tool::{
@@ -32,10 +36,12 @@ use crate::ports::{
 use audit_entry::audit_entry;
 use batch::{CallPreparer, PreparedBatch};
 use cache::ResultCache;
-use catalogue::{CurrentCatalogue, RegisteredTool};
+use catalogue::CurrentCatalogue;
+use registered_tool::RegisteredTool;
 use run::BatchRun;
 use serde_json::Value;
 use std::sync::Arc;
+use unknown_names::NameCheck;
 
 /// Runs the tools.
 pub struct Executor {
@@ -64,7 +70,12 @@ impl Executor {
         options: ExecutorOptions,
     ) -> Result<Self, ToolSetError> {
         let cache = ResultCache::new(options.limits.cache);
-        Ok(Self { catalogue: CurrentCatalogue::new(tools, sources)?, options, cache })
+        let names = NameCheck {
+            approval: options.approval.clone(),
+            default_tools: options.default_tools.clone(),
+            dormant: options.dormant.clone(),
+        };
+        Ok(Self { catalogue: CurrentCatalogue::new(tools, sources, names)?, options, cache })
     }
 }
 
@@ -125,7 +136,8 @@ impl Toolbox for Executor {
     }
 
     fn needs_approval(&self, name: &str, approval_tools: &[String]) -> bool {
-        self.options.approval.covers(name, self.catalogue.current().find(name), approval_tools)
+        let catalogue = self.catalogue.current();
+        catalogue.needs_approval(name, catalogue.find(name), &self.options.approval, approval_tools)
     }
 
     fn only_computes(&self, name: &str) -> bool {
@@ -143,18 +155,25 @@ impl Toolbox for Executor {
     }
 
     fn tool_infos(&self) -> Vec<ToolInfo> {
-        let scope = ToolScope::EVERY;
+        let (scope, catalogue) = (ToolScope::EVERY, self.catalogue.current());
+        let needs_approval = |tool: &RegisteredTool| {
+            catalogue.needs_approval(&tool.spec.name, Some(tool), &self.options.approval, &[])
+        };
         let info = |tool: &Arc<RegisteredTool>| ToolInfo {
             spec: ToolSpec::clone(&tool.definition(&scope)),
             traits: tool.tool.traits(),
             origin: tool.tool.origin(),
-            needs_approval: self.options.approval.covers(&tool.spec.name, Some(tool), &[]),
+            needs_approval: needs_approval(tool),
             group: tool.group,
             is_default: tool.offer == ToolOffer::Default,
             mcp: tool.tool.mcp_offer(),
             unavailable: tool.tool.unavailability(&scope).map(|why| why.reason().to_owned()),
         };
-        self.catalogue.current().tools().iter().map(info).collect()
+        catalogue.tools().iter().map(info).collect()
+    }
+
+    fn unknown_names(&self) -> Vec<String> {
+        self.catalogue.unknown_names()
     }
 
     fn run(&self, calls: &[ToolCall], context: &ToolContext, journal: &dyn Journal) {

@@ -3,7 +3,7 @@
 use super::approval::ApprovalRules;
 use super::cache::ToolCacheOptions;
 use crate::domain::limits::Limits;
-use crate::ports::{Audit, Meter, NoopMeter};
+use crate::ports::{Audit, Meter, NoopMeter, ToolNamespace};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,6 +57,8 @@ pub struct ExecutorOptions {
     pub default_tools: DefaultTools,
     /// The calls that need approval.
     pub approval: ApprovalRules,
+    /// Names of tools that this process does not start, such as those of disabled MCP servers.
+    pub dormant: Vec<ToolNamespace>,
     /// The audit log.
     pub audit: Option<Arc<dyn Audit>>,
     /// Counts the calls.
@@ -70,6 +72,7 @@ impl ExecutorOptions {
             limits,
             default_tools: DefaultTools::default(),
             approval: ApprovalRules::default(),
+            dormant: Vec::new(),
             audit: None,
             meter: Arc::new(NoopMeter),
         }

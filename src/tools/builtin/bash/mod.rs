@@ -85,7 +85,7 @@ impl Tool for Bash {
 
     fn mcp_offer(&self) -> Option<McpOffer> {
         Some(McpOffer {
-            name: "run_shell",
+            name: names::RUN_SHELL,
             title: "Run a shell command",
             description: "Run a bash command line in a sandbox, in the directory of the project, where alone it may write and whose \
                           files stay. Returns its output and exit code. No input, no network; background processes end with it.",

@@ -12,7 +12,7 @@ mod registry;
 mod tool;
 mod watcher;
 
-use crate::ports::{CancelReason, CancelToken, Clock, Tool, ToolSource, Web, WorkspaceFiles};
+use crate::ports::{CancelReason, CancelToken, Clock, Tool, ToolNamespace, ToolSource, Web, WorkspaceFiles};
 use crate::tools::code::CodeRunner;
 use registry::JavaScriptRegistry;
 use std::io;
@@ -78,6 +78,10 @@ impl ToolSource for JavaScriptTools {
     fn version(&self) -> u64 {
         self.wait_for_first_scan();
         self.registry.version()
+    }
+
+    fn namespaces(&self) -> Vec<ToolNamespace> {
+        vec![ToolNamespace { beginning: String::new(), is_listed: true }]
     }
 
     fn tools(&self) -> Vec<Arc<dyn Tool>> {

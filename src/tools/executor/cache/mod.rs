@@ -1,7 +1,7 @@
 //! Caches results of pure reads for a time, per user and project, or per job where its own files are read. A
 //! write to the files that a read uses invalidates its result. Failures are not cached.
 
-use super::catalogue::RegisteredTool;
+use super::registered_tool::RegisteredTool;
 use crate::domain::id::{JobId, ProjectId, UserId};
 use crate::domain::tool::FileAccess;
 use crate::ports::ToolContext;

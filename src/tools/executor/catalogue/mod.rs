@@ -1,9 +1,10 @@
 //! The tools that are available now: built-in ones, then those of each source. A new version of a source
 //! rebuilds the catalogue.
 
-use super::schema::ParameterSchema;
-use crate::domain::tool::{Aliases, ToolChoice, ToolDefinition, ToolGroup, ToolOrigin, ToolSpec};
-use crate::ports::{Tool, ToolOffer, ToolScope, ToolSource, Unavailability};
+use super::approval::ApprovalRules;
+use super::registered_tool::{RegisteredTool, ToolSetError};
+use super::unknown_names::{NameCheck, UnknownNames};
+use crate::ports::{Tool, ToolSource};
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -12,132 +13,6 @@ const SOURCE_TOOLS: usize = 2_048;
 /// The longest name that model providers accept.
 const NAME_CHARS: usize = 64;
 
-/// Why a set of tools cannot be served.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ToolSetError {
-    /// The tool's schema does not compile.
-    #[error("tool '{tool}' has a bad schema: {reason}")]
-    BadSchema {
-        /// The tool's name.
-        tool: String,
-        /// The error of the schema compiler.
-        reason: String,
-    },
-    /// Two tools share a name or an alias.
-    #[error("tool '{0}' is registered twice")]
-    Duplicate(String),
-    /// A name that model providers do not accept.
-    #[error("tool '{0}' has a bad name: 1 to 64 letters, digits, _ and - make one")]
-    BadName(String),
-}
-
-/// A tool with its constant properties.
-pub(super) struct RegisteredTool {
-    pub(super) tool: Arc<dyn Tool>,
-    pub(super) spec: ToolDefinition,
-    pub(super) aliases: Aliases,
-    /// Further names for patterns of approval.
-    approval_names: Vec<String>,
-    pub(super) reads_results: bool,
-    pub(super) group: Option<ToolGroup>,
-    pub(super) offer: ToolOffer,
-    pub(super) schema: ParameterSchema,
-    /// The version of its source; 0 for built-in tools.
-    pub(super) version: u64,
-}
-
-impl RegisteredTool {
-    fn new(tool: Arc<dyn Tool>, version: u64) -> Result<Self, ToolSetError> {
-        let spec = definition(tool.as_ref(), tool.spec());
-        let bad_schema = |reason| ToolSetError::BadSchema { tool: spec.name.to_string(), reason };
-        let schema = ParameterSchema::new(&spec.parameters).map_err(bad_schema)?;
-        let (aliases, reads_results) = (tool.aliases(), tool.reads_results());
-        let (approval_names, group, offer) = (tool.approval_names(), tool.group(), tool.offer());
-        Ok(Self { tool, spec, aliases, approval_names, reads_results, group, offer, schema, version })
-    }
-
-    /// Its name and its aliases.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        std::iter::once(self.spec.name.as_ref()).chain(self.aliases.names.iter().copied())
-    }
-
-    /// Every name for patterns of approval.
-    pub(super) fn approval_names(&self) -> impl Iterator<Item = &str> {
-        let mcp_name = self.tool.mcp_offer().map(|offer| offer.name);
-        self.names().chain(self.approval_names.iter().map(String::as_str)).chain(mcp_name)
-    }
-
-    /// Whether the job lists one of its names.
-    pub(super) fn is_named(&self, choice: &ToolChoice) -> bool {
-        matches!(choice, ToolChoice::Named(_)) && self.names().any(|name| choice.allows(name))
-    }
-
-    /// Whether the job may use it, by a name or by a group.
-    pub(super) fn is_allowed(&self, choice: &ToolChoice) -> bool {
-        let is_reader = self.reads_results && choice.offers_any();
-        let is_in_group = || match choice {
-            ToolChoice::Named(names) => names.iter().any(|name| self.is_in_group(name)),
-            ToolChoice::All(_) | ToolChoice::Default => false,
-        };
-        is_reader || self.names().any(|name| choice.allows(name)) || is_in_group()
-    }
-
-    fn is_in_group(&self, name: &str) -> bool {
-        match name {
-            ToolChoice::DEFAULT_GROUP => self.offer == ToolOffer::Default,
-            _ if self.offer == ToolOffer::ByName => false,
-            ToolChoice::EVERY_GROUP => true,
-            _ => self.group.is_some_and(|group| group.name() == name),
-        }
-    }
-
-    /// Whether the job's choice offers it, if it can work.
-    pub(super) fn is_offered(&self, scope: &ToolScope<'_>) -> bool {
-        let is_chosen = match scope.choice {
-            ToolChoice::Default => self.is_in_group(ToolChoice::DEFAULT_GROUP),
-            ToolChoice::All(all) => *all && self.is_in_group(ToolChoice::EVERY_GROUP),
-            ToolChoice::Named(_) => self.is_allowed(scope.choice),
-        };
-        is_chosen && (!self.reads_results || scope.has_results || self.is_named(scope.choice))
-    }
-
-    /// Why the job's settings or the configuration refuse every call; `None` if they do not.
-    pub(super) fn refusal(&self, scope: &ToolScope<'_>) -> Option<ToolRefusal> {
-        if !self.is_allowed(scope.choice) {
-            return Some(ToolRefusal::NotAllowed);
-        }
-        match self.tool.unavailability(scope)? {
-            // The tool's own error says more about this moment.
-            Unavailability::Now(_) => None,
-            Unavailability::Always(reason) | Unavailability::InJob(reason) => {
-                Some(ToolRefusal::Unusable(reason))
-            }
-        }
-    }
-
-    /// Its definition in this job.
-    pub(super) fn definition(&self, scope: &ToolScope<'_>) -> ToolDefinition {
-        self.tool.definition_in(scope).unwrap_or_else(|| self.spec.clone())
-    }
-}
-
-/// The definition for models. Schemas of others than this server stay as they are.
-fn definition(tool: &dyn Tool, spec: ToolSpec) -> ToolDefinition {
-    if tool.origin() == ToolOrigin::BuiltIn {
-        ToolDefinition::concise(spec)
-    } else {
-        ToolDefinition::from(spec)
-    }
-}
-
-/// Why a job may not call a tool.
-pub(super) enum ToolRefusal {
-    /// The job does not name it.
-    NotAllowed,
-    /// It cannot work in this job, for this reason.
-    Unusable(String),
-}
-
 /// The tools at one time: built-in ones in alphabetical order, then those of each source in its order. The
 /// stable order keeps the prompt cacheable.
 #[derive(Default)]
@@ -145,6 +20,8 @@ pub(super) struct ToolCatalogue {
     tools: Vec<Arc<RegisteredTool>>,
     /// The versions of the sources.
     versions: Vec<u64>,
+    /// Names of the configuration that none of the tools has.
+    unknown: UnknownNames,
 }
 
 impl ToolCatalogue {
@@ -159,13 +36,14 @@ impl ToolCatalogue {
         {
             return Err(ToolSetError::Duplicate((*duplicate).to_owned()));
         }
-        Ok(Self { tools, versions: Vec::new() })
+        Ok(Self { tools, versions: Vec::new(), unknown: UnknownNames::default() })
     }
 
     /// These tools and the current ones of the sources. An invalid tool of a source is left out.
-    fn with_sources(&self, sources: &[Arc<dyn ToolSource>]) -> Self {
+    fn with_sources(&self, sources: &[Arc<dyn ToolSource>], names: &NameCheck) -> Self {
         // First: a change during the loop is then a new version.
         let versions = versions(sources);
+        let namespaces: Vec<_> = sources.iter().flat_map(|source| source.namespaces()).collect();
         let mut tools = self.tools.clone();
         let mut used_names: HashSet<String> =
             tools.iter().flat_map(|tool| tool.names()).map(str::to_owned).collect();
@@ -184,7 +62,26 @@ impl ToolCatalogue {
                 }
             }
         }
-        Self { tools, versions }
+        let unknown = names.find_unknown(&tools, &namespaces);
+        Self { tools, versions, unknown }
+    }
+
+    /// Whether a call needs approval: because a pattern covers it, or because one covers nothing.
+    pub(super) fn needs_approval(
+        &self,
+        name: &str,
+        tool: Option<&RegisteredTool>,
+        approval: &ApprovalRules,
+        approval_tools: &[String],
+    ) -> bool {
+        self.unknown.asks_always || approval.covers(name, tool, approval_tools)
+    }
+
+    /// Logs the unknown names that an earlier catalogue had not.
+    fn log_unknown(&self, before: &[String]) {
+        for note in self.unknown.notes.iter().filter(|note| !before.contains(note)) {
+            tracing::warn!(note, "the configuration names a tool that there is not");
+        }
     }
 
     /// All tools, in stable order.
@@ -209,6 +106,7 @@ impl ToolCatalogue {
 pub(super) struct CurrentCatalogue {
     builtin: ToolCatalogue,
     sources: Vec<Arc<dyn ToolSource>>,
+    names: NameCheck,
     current: RwLock<Arc<ToolCatalogue>>,
 }
 
@@ -216,10 +114,18 @@ impl CurrentCatalogue {
     pub(super) fn new(
         tools: Vec<Box<dyn Tool>>,
         sources: Vec<Arc<dyn ToolSource>>,
+        names: NameCheck,
     ) -> Result<Self, ToolSetError> {
         let builtin = ToolCatalogue::from_builtin(tools)?;
-        let current = RwLock::new(Arc::new(builtin.with_sources(&sources)));
-        Ok(Self { builtin, sources, current })
+        let current = builtin.with_sources(&sources, &names);
+        current.log_unknown(&[]);
+        Ok(Self { builtin, sources, names, current: RwLock::new(Arc::new(current)) })
+    }
+
+    /// A sentence for each name of the configuration that no tool has now.
+    pub(super) fn unknown_names(&self) -> Vec<String> {
+        let of_sources = self.sources.iter().flat_map(|source| source.unknown_names());
+        self.current().unknown.notes.iter().cloned().chain(of_sources).collect()
     }
 
     pub(super) fn current(&self) -> Arc<ToolCatalogue> {
@@ -228,7 +134,8 @@ impl CurrentCatalogue {
         if current.versions == versions {
             return current;
         }
-        let rebuilt = Arc::new(self.builtin.with_sources(&self.sources));
+        let rebuilt = Arc::new(self.builtin.with_sources(&self.sources, &self.names));
+        rebuilt.log_unknown(&current.unknown.notes);
         // If two threads meet here and the older catalogue stays, the next call rebuilds it.
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&rebuilt);
         rebuilt
