@@ -1,6 +1,8 @@
-//! One user cannot keep another one waiting: workers and sandbox slots are shared between accounts.
+//! One user cannot keep another one waiting: workers, sandbox slots and places at providers are shared
+//! between accounts.
 
 use crate::support::Server;
+use crate::support::upstream::{Answer, Upstream};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -158,4 +160,23 @@ fn event_streams_of_one_user_leave_connections_to_others() {
     until("ended streams give their places back", || {
         shared.server.get_with("/v1/jobs", &[("authorization", &bearer)]).status == 200
     });
+}
+
+#[test]
+fn p7_many_calls_of_one_user_do_not_keep_another_users_call_from_a_provider_with_one_place() {
+    let upstream = Upstream::start(|_, _| {
+        std::thread::sleep(Duration::from_millis(200));
+        Answer::text("done")
+    });
+    let model = format!("{{id: one, api_url: \"{}/v1\", rate: {{concurrent: 1}}}}", upstream.url);
+    let shared = Shared::start(&format!("default_model: one\nmodels: [{model}]\n"));
+    let (eve, bob) = (shared.account("eve"), shared.account("bob"));
+    (0..60).for_each(|number| drop(shared.submit(&eve, &format!("eve {number}"))));
+    until("the provider is called", || upstream.requests().len() >= 4);
+    let before = upstream.requests().len();
+    let job = shared.submit(&bob, "of bob");
+    assert_eq!(shared.end(&bob, &job), "succeeded");
+    let requests = upstream.requests();
+    let at = requests.iter().position(|request| request.to_string().contains("of bob")).expect("the call");
+    assert!(at - before <= 4, "{} calls of eve went before", at - before);
 }

@@ -3,12 +3,13 @@
 
 use crate::support::Server;
 use crate::support::upstream::{Answer, Upstream};
+use nanoclaw::domain::id::UserId;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::model_settings::ModelSettings;
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::llm::Router;
-use nanoclaw::ports::{CancelToken, Chunk, Clock, Model, ModelError, ModelRequest, ModelState};
+use nanoclaw::ports::{CancelToken, Chunk, Clock, Model, ModelCaller, ModelError, ModelRequest, ModelState};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -89,6 +90,7 @@ fn router(models: Value) -> Router {
 /// Calls a model; returns the result and the last reported usage.
 fn ask(router: &Router, model: &str, clock: &Arc<TestClock>) -> (Result<(), ModelError>, Option<Usage>) {
     let request = ModelRequest {
+        caller: ModelCaller { user: UserId(1), job: None },
         model: model.into(),
         messages: vec![Message::user("hi")],
         tools: Vec::new(),

@@ -8,11 +8,12 @@ use super::dialect_options::call_timeouts;
 use super::transport::endpoint::{CHAT, Endpoint};
 use super::transport::error_mapper::ErrorMapper;
 use super::{anthropic, openai};
+use crate::domain::id::UserId;
 use crate::domain::message::Message;
 use crate::domain::model_settings::ModelSettings;
 use crate::domain::secret::Secret;
 use crate::domain::tool::ToolSpec;
-use crate::ports::{Chunk, Completion, ModelError, ModelRequest};
+use crate::ports::{Chunk, Completion, ModelCaller, ModelError, ModelRequest};
 use serde_json::Value;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -52,6 +53,7 @@ fn request() -> ModelRequest {
     let tool =
         |name: &'static str| ToolSpec { name: name.into(), description: "".into(), parameters: Value::Null };
     ModelRequest {
+        caller: ModelCaller { user: UserId(1), job: None },
         model: "m".to_owned(),
         messages: vec![Message::user("hi")],
         tools: ["calculator", "bash"].map(|name| tool(name).into()).to_vec(),

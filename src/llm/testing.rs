@@ -5,10 +5,11 @@ use super::answer_output::AnswerLimits;
 use super::dialect_options::call_timeouts;
 use super::transport::endpoint::{Endpoint, EndpointPath};
 use super::transport::error_mapper::ErrorMapper;
+use crate::domain::id::UserId;
 use crate::domain::message::Message;
 use crate::domain::model_settings::ModelSettings;
 use crate::domain::secret::Secret;
-use crate::ports::{Completion, ModelError, ModelRequest};
+use crate::ports::{Completion, ModelCaller, ModelError, ModelRequest};
 use serde_json::{Value, json};
 use std::io::Read;
 use std::path::Path;
@@ -29,6 +30,7 @@ pub(super) const LIMITS: AnswerLimits =
 
 pub(super) fn request(messages: Vec<Message>) -> ModelRequest {
     ModelRequest {
+        caller: ModelCaller { user: UserId(1), job: None },
         model: "m".into(),
         messages,
         tools: Vec::new(),

@@ -1,5 +1,6 @@
 //! Endpoints of a provider that requests are passed on to as they are.
 
+use crate::domain::id::UserId;
 use serde_json::{Map, Value};
 use std::ops::ControlFlow;
 
@@ -33,6 +34,8 @@ impl ForwardEndpoint {
 /// A request that is passed on. The provider's name of the model replaces that in the body.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForwardRequest {
+    /// For whom it is made.
+    pub user: UserId,
     /// The endpoint.
     pub endpoint: ForwardEndpoint,
     /// Configured model id.

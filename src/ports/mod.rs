@@ -80,8 +80,8 @@ pub use log_chains::LogChains;
 pub use memories::{Memories, MemoryChange, MemoryOwner};
 pub use meter::{CircuitState, Exposition, Measurement, Meter, NoopMeter, StatsSource, StoreStats};
 pub use model::{
-    Chunk, ChunkSink, Completion, ForwardError, ForwardOutcome, Model, ModelError, ModelInfo, ModelRequest,
-    PromptCut,
+    Chunk, ChunkSink, Completion, ForwardError, ForwardOutcome, Model, ModelCaller, ModelError, ModelInfo,
+    ModelRequest, PromptCut,
 };
 pub use model_health::{ModelHealth, ModelState};
 pub use node_store::{ClusterPorts, NodeStore, StoreLoad};

@@ -4,15 +4,27 @@ use super::clock::CancelToken;
 use super::forward::{ForwardRequest, ForwardSink};
 use super::model_health::ModelHealth;
 use crate::domain::event::{EngineMark, FinishReason};
+use crate::domain::id::{JobId, UserId};
 use crate::domain::message::{Message, ProviderReplay};
 use crate::domain::model_settings::ModelSettings;
 use crate::domain::tool::{ToolCall, ToolDefinition};
 use crate::domain::usage::{Price, Usage};
 use std::ops::ControlFlow;
 
+/// For whom a model is called. Users take turns at a provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ModelCaller {
+    /// The user.
+    pub user: UserId,
+    /// The job, which comes back if the call is deferred.
+    pub job: Option<JobId>,
+}
+
 /// A request to a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
+    /// For whom it is made.
+    pub caller: ModelCaller,
     /// Configured model id.
     pub model: String,
     /// System prompt, history, input, and the job's own messages so far.

@@ -1,11 +1,14 @@
 //! The OpenAI-style wire format; each test has its own provider.
 
 use nanoclaw::app::system::SystemClock;
+use nanoclaw::domain::id::UserId;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::model_settings::ModelSettings;
 use nanoclaw::llm::Router;
-use nanoclaw::ports::{CancelReason, CancelToken, Chunk, Clock, Completion, Model, ModelError, ModelRequest};
+use nanoclaw::ports::{
+    CancelReason, CancelToken, Chunk, Clock, Completion, Model, ModelCaller, ModelError, ModelRequest,
+};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -105,6 +108,7 @@ pub(super) struct Call {
 pub(super) fn request() -> ModelRequest {
     let (messages, tools) = (vec![Message::user("hi")], Vec::new());
     ModelRequest {
+        caller: ModelCaller { user: UserId(1), job: None },
         model: "m".into(),
         messages,
         tools,

@@ -3,10 +3,11 @@
 use super::check::DoctorCheck;
 use crate::app::system::SystemClock;
 use crate::config::Config;
+use crate::domain::id::UserId;
 use crate::domain::message::Message;
 use crate::domain::model_settings::ModelSettings;
 use crate::llm::Router;
-use crate::ports::{CancelToken, Clock, Model, ModelError, ModelInfo, ModelRequest};
+use crate::ports::{CancelToken, Clock, Model, ModelCaller, ModelError, ModelInfo, ModelRequest};
 use serde_json::json;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -33,6 +34,7 @@ pub(super) fn check_endpoints(config: &Config) -> Vec<DoctorCheck> {
 
 fn check_endpoint(router: &Router, info: &ModelInfo) -> DoctorCheck {
     let request = ModelRequest {
+        caller: ModelCaller { user: UserId(0), job: None },
         model: info.id.clone(),
         messages: vec![Message::user(QUESTION)],
         tools: Vec::new(),

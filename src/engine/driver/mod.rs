@@ -31,8 +31,8 @@ use crate::domain::tokens::TokenEstimator;
 use crate::domain::tool::ToolDefinition;
 use crate::domain::usage::{Price, Usage};
 use crate::ports::{
-    CancelReason, CancelToken, Lease, LeaseError, ModelInfo, ModelRequest, StoreError, Ticket, ToolScope,
-    Urgency,
+    CancelReason, CancelToken, Lease, LeaseError, ModelCaller, ModelInfo, ModelRequest, StoreError, Ticket,
+    ToolScope, Urgency,
 };
 use prompt::{FinalInstruction, PromptBase};
 use std::collections::BTreeMap;
@@ -138,6 +138,7 @@ impl<'a> Driver<'a> {
             base: PromptBase::new(&spec_in_prompt, history, preamble),
             estimator: TokenEstimator::of_model(&model),
             request: ModelRequest {
+                caller: ModelCaller { user: lease.job.user, job: Some(lease.job.id) },
                 model,
                 messages: Vec::new(),
                 tools: Vec::new(),

@@ -46,6 +46,7 @@ impl Driver<'_> {
         let earlier_summary = self.current_summary();
         let text = self.transcript(earlier_summary.as_deref(), &left_out);
         let request = ModelRequest {
+            caller: self.request.caller,
             model: self.request.model.clone(),
             messages: vec![Message::System { content: INSTRUCTIONS.to_owned() }, Message::user(text)],
             tools: Vec::new(),

@@ -4,7 +4,7 @@ use super::Driver;
 use crate::domain::attachment::Attachment;
 use crate::domain::message::Message;
 use crate::domain::model_settings::ModelSettings;
-use crate::ports::{LeaseError, ModelRequest};
+use crate::ports::{LeaseError, ModelCaller, ModelRequest};
 use std::time::Duration;
 
 /// Length of a title that is taken from the first message, characters.
@@ -34,7 +34,9 @@ impl Driver<'_> {
         let Some((first_message, plain_title)) = first_message else { return Ok(None) };
         let model_title = match &self.limits.title_model {
             Some(model) if self.needs_title_call() => {
-                let request = title_request(model, &first_message, &self.turn.answer());
+                // A title that is deferred is not asked for again.
+                let caller = ModelCaller { job: None, ..self.request.caller };
+                let request = title_request(caller, model, &first_message, &self.turn.answer());
                 let answer = self.call_for_text(&request, TITLE_TIMEOUT, TITLE_BYTES)?;
                 answer.ok().and_then(|text| parse_title(&text))
             }
@@ -61,10 +63,11 @@ fn plain_title(content: &str, attachments: &[Attachment]) -> String {
     }
 }
 
-fn title_request(model: &str, question: &str, answer: &str) -> ModelRequest {
+fn title_request(caller: ModelCaller, model: &str, question: &str, answer: &str) -> ModelRequest {
     let excerpt = |text: &str| text.chars().take(EXCERPT_CHARS).collect::<String>();
     let content = format!("User: {}\n\nAssistant: {}", excerpt(question), excerpt(answer));
     ModelRequest {
+        caller,
         model: model.to_owned(),
         messages: vec![Message::System { content: INSTRUCTIONS.to_owned() }, Message::user(content)],
         tools: Vec::new(),

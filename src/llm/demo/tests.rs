@@ -1,9 +1,10 @@
 //! What the demo model says, chunk by chunk.
 
 use super::*;
+use crate::domain::id::UserId;
 use crate::domain::model_settings::ModelSettings;
 use crate::domain::tool::ToolSpec;
-use crate::ports::{CancelReason, CancelToken, Clock};
+use crate::ports::{CancelReason, CancelToken, Clock, ModelCaller};
 use serde_json::json;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -46,6 +47,7 @@ fn spec(name: &'static str) -> ToolDefinition {
 fn ask_on(clock: Fake, messages: Vec<Message>, thinking: bool) -> Heard {
     let tools = vec![spec("calculator"), spec("execute_python")];
     let request = ModelRequest {
+        caller: ModelCaller { user: UserId(1), job: None },
         model: ID.into(),
         messages,
         tools,
@@ -102,6 +104,7 @@ fn the_demo_model_computes_only_where_the_calculator_is_offered() {
     assert_eq!((call.name.as_str(), call.arguments.as_str()), ("calculator", r#"{"expression":"12*7"}"#));
     let clock = Fake::default();
     let request = ModelRequest {
+        caller: ModelCaller { user: UserId(1), job: None },
         model: ID.into(),
         messages: vec![Message::user("what is 12*7?")],
         tools: vec![spec("execute_python")],

@@ -8,7 +8,7 @@ use crate::domain::usage::Usage;
 use crate::llm::sse::SseParser;
 use crate::llm::transport::error_mapper::{ErrorMapper, ProviderFailure, unavailable};
 use crate::net::CallSlot;
-use crate::ports::{ForwardEndpoint, ForwardRequest, ForwardSink, ModelError, ModelRequest};
+use crate::ports::{ForwardEndpoint, ForwardRequest, ForwardSink, ModelCaller, ModelError, ModelRequest};
 use serde_json::{Deserializer, Map, Value};
 use std::io::Read;
 
@@ -33,6 +33,7 @@ pub(in crate::llm) fn as_model_request(request: &ForwardRequest) -> ModelRequest
         }
     };
     ModelRequest {
+        caller: ModelCaller { user: request.user, job: None },
         model: request.model.clone(),
         messages: vec![Message::user(input.map(text_of).unwrap_or_default())],
         tools: Vec::new(),
@@ -197,6 +198,7 @@ fn usage_in(text: &[u8]) -> Option<ReportedUsage> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::id::UserId;
     use crate::llm::testing::error_mapper;
     use crate::llm::transport::endpoint::CHAT;
     use serde_json::json;
@@ -204,7 +206,7 @@ mod tests {
 
     fn request(endpoint: ForwardEndpoint, body: Value) -> ForwardRequest {
         let Value::Object(body) = body else { panic!("{body}") };
-        ForwardRequest { endpoint, model: "m".into(), body }
+        ForwardRequest { user: UserId(1), endpoint, model: "m".into(), body }
     }
 
     /// What the client gets, and the usage.

@@ -177,10 +177,12 @@ fn write_tool(tool: &ToolDefinition, text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::id::UserId;
     use crate::domain::message::ProviderReplay;
     use crate::domain::model_settings::ModelSettings;
     use crate::domain::tool::ToolSpec;
     use crate::llm::options::Provider;
+    use crate::ports::ModelCaller;
 
     fn request() -> ModelRequest {
         let call = |arguments: &str| ToolCall {
@@ -189,6 +191,7 @@ mod tests {
             arguments: arguments.into(),
         };
         ModelRequest {
+            caller: ModelCaller { user: UserId(1), job: None },
             model: "m".into(),
             messages: vec![
                 Message::System { content: "be brief".into() },

@@ -1,21 +1,24 @@
 //! Decides whether a call may begin: limits of concurrent calls, calls and tokens per minute, pauses that the
 //! provider asked for, the circuit breaker and the queue. It has no threads and no clock.
 
+use super::call_queue::{CallQueue, CountedCalls, MAX_WAITING, QueueTicket};
 use super::circuit_breaker::{BreakerDecision, CircuitBreaker};
-use super::deferred::{DEFAULT_INTERVAL_MS, DeferredCalls};
+use super::deferred::{DEFAULT_INTERVAL_MS, RetryTimes};
 use super::sliding_window::{SlidingWindow, TokenReservation};
+use crate::domain::id::UserId;
 use crate::domain::limits::Limits;
 use crate::domain::usage::Usage;
 use crate::llm::options::RateOptions;
-use crate::ports::{CircuitState, NodeShare};
-use std::collections::VecDeque;
+use crate::ports::{CircuitState, ModelCaller, NodeShare};
 
 /// The longest pause that a provider may ask for, milliseconds.
 pub(super) const MAX_PAUSE_MS: u64 = 3_600_000;
+/// The longest delay because of other deferred calls, milliseconds.
+const MAX_QUEUE_WAIT_MS: u64 = 600_000;
+/// The same for a user's first call. Its turn comes earlier than expected if other users leave.
+const FIRST_CALL_WAIT_MS: u64 = 10_000;
 /// Upper bound of the interval between ends of calls, milliseconds.
 const MAX_INTERVAL_MS: u64 = 60_000;
-/// How many calls may wait for an unknown time; more would hold workers that other providers' jobs need.
-const MAX_WAITERS: usize = 4;
 
 /// The state of one provider's limiter.
 #[derive(Debug)]
@@ -29,10 +32,8 @@ pub(super) struct RateLimiter {
     /// The end of the pause that the provider asked for.
     paused_until_ms: u64,
     breaker: CircuitBreaker,
-    /// Tickets of the waiting calls, in order of arrival.
-    queue: VecDeque<u64>,
-    next_ticket: u64,
-    deferred: DeferredCalls,
+    queue: CallQueue,
+    retry_times: RetryTimes,
     /// Smoothed interval between ends of calls while all permits are in use, milliseconds; and the last end.
     interval_ms: u64,
     left_at_ms: u64,
@@ -46,6 +47,7 @@ pub(super) type TokenEstimate<'a> = &'a dyn Fn() -> u64;
 pub(super) struct Admission {
     /// It tests whether the provider works again.
     pub(super) is_probe: bool,
+    user: UserId,
     reserved: Option<TokenReservation>,
 }
 
@@ -114,9 +116,8 @@ impl RateLimiter {
             tokens: None,
             paused_until_ms: 0,
             breaker: CircuitBreaker::new(limits.model_circuit_failures, longest_ms),
-            queue: VecDeque::new(),
-            next_ticket: 0,
-            deferred: DeferredCalls::default(),
+            queue: CallQueue::default(),
+            retry_times: RetryTimes::default(),
             interval_ms: DEFAULT_INTERVAL_MS,
             left_at_ms: 0,
         }
@@ -169,24 +170,32 @@ impl RateLimiter {
         self.max_concurrent.map(own)
     }
 
-    /// Admits a call or says why not. `ticket` is its place in the queue, from [`Self::join_queue`].
+    /// A place in the queue, which every call needs.
+    pub(super) fn join_queue(&mut self, caller: ModelCaller, now_ms: u64) -> QueueTicket {
+        self.queue.join(caller, now_ms)
+    }
+
+    /// Gives up a place in the queue.
+    pub(super) fn leave_queue(&mut self, ticket: QueueTicket) {
+        self.queue.leave(ticket);
+    }
+
+    /// Admits a call or says why not.
     pub(super) fn try_admit(
         &mut self,
         now_ms: u64,
-        ticket: Option<u64>,
+        ticket: QueueTicket,
         tokens: TokenEstimate<'_>,
     ) -> LimiterDecision {
         let breaker = self.breaker.check(now_ms);
         if let BreakerDecision::Reject { failures, left_ms } = breaker {
             return LimiterDecision::CircuitOpen { failures, left_ms };
         }
-        let ahead = self.ahead(ticket);
+        let ahead = self.queue.ahead(ticket, now_ms, CountedCalls::Expected);
         if let Some((reason, ready_in_ms)) = self.reason(now_ms, breaker, ahead, tokens) {
             return LimiterDecision::Wait { reason, ready_in_ms, ahead };
         }
-        if ticket.is_some() {
-            self.queue.pop_front();
-        }
+        self.queue.begin(ticket);
         if breaker == BreakerDecision::Probe {
             self.breaker.probe();
         }
@@ -195,12 +204,8 @@ impl RateLimiter {
         }
         self.active = self.active.saturating_add(1);
         let reserved = self.tokens.as_mut().map(|window| window.add(now_ms, tokens()));
-        LimiterDecision::Admit(Admission { is_probe: breaker == BreakerDecision::Probe, reserved })
-    }
-
-    fn ahead(&self, ticket: Option<u64>) -> usize {
-        let place = |ticket| self.queue.iter().position(|waiting| *waiting == ticket);
-        ticket.and_then(place).unwrap_or(self.queue.len())
+        let is_probe = breaker == BreakerDecision::Probe;
+        LimiterDecision::Admit(Admission { is_probe, user: ticket.user, reserved })
     }
 
     /// The reason to wait that takes longest, and for how long.
@@ -218,42 +223,39 @@ impl RateLimiter {
         let spent = spent.map(|w| (WaitReason::Tokens(w.limit), w.ready_in_ms(now_ms, tokens())));
         let timed = [Some(pause), requests, spent].into_iter().flatten().max_by_key(|(_, left_ms)| *left_ms);
         let untimed = || {
-            let limit = self.own_concurrent().filter(|limit| self.active >= *limit);
             let probing = (breaker == BreakerDecision::Probing).then_some(WaitReason::Probing);
-            let queue = || (ahead > 0).then_some(WaitReason::Queue);
-            probing.or(limit.map(WaitReason::Concurrency)).or_else(queue).map(|reason| (reason, 0))
+            let limit = self.own_concurrent();
+            let full = limit.filter(|limit| self.active >= *limit).map(WaitReason::Concurrency);
+            probing.or(full).or_else(|| self.queue_reason(ahead, limit)).map(|reason| (reason, 0))
         };
         timed.filter(|(_, left_ms)| *left_ms > 0).or_else(untimed)
     }
 
-    /// Whether enough calls wait for an unknown time.
-    pub(super) fn is_queue_full(&self) -> bool {
-        self.queue.len() >= MAX_WAITERS
+    /// Calls that go before take the free permits, and an unknown number of tokens.
+    fn queue_reason(&self, ahead: usize, limit: Option<u32>) -> Option<WaitReason> {
+        let taken = ahead.saturating_add(usize::try_from(self.active).unwrap_or(usize::MAX));
+        let is_taken =
+            limit.is_some_and(|limit| u64::try_from(taken).is_ok_and(|taken| taken >= limit.into()));
+        (ahead > 0 && (is_taken || self.tokens.is_some())).then_some(WaitReason::Queue)
     }
 
-    /// A place at the end of the queue.
-    pub(super) fn join_queue(&mut self) -> u64 {
-        let ticket = self.next_ticket;
-        self.next_ticket = self.next_ticket.saturating_add(1);
-        self.queue.push_back(ticket);
-        ticket
+    /// Whether a call may wait in place for an unknown time. The first in the order of turns may, so a call
+    /// of a user who has none waits in the place of another user's last.
+    pub(super) fn may_wait(&self, now_ms: u64, ticket: QueueTicket) -> bool {
+        self.queue.ahead(ticket, now_ms, CountedCalls::Waiting) < MAX_WAITING
     }
 
-    /// Gives up a place in the queue.
-    pub(super) fn leave_queue(&mut self, ticket: u64) {
-        self.queue.retain(|waiting| *waiting != ticket);
-    }
-
-    /// Defers a call: returns after how many milliseconds it should come again. `ticket` is the place that it
-    /// gives up.
-    pub(super) fn defer(&mut self, now_ms: u64, ticket: Option<u64>, tokens: TokenEstimate<'_>) -> u64 {
-        if let Some(ticket) = ticket {
-            self.leave_queue(ticket);
-        }
-        let ahead = self.queue.len().saturating_add(self.deferred.count(now_ms));
+    /// Defers a call: returns after how many milliseconds it should come again.
+    pub(super) fn defer(&mut self, now_ms: u64, ticket: QueueTicket, tokens: TokenEstimate<'_>) -> u64 {
+        let ahead = self.queue.ahead(ticket, now_ms, CountedCalls::All);
         let breaker = self.breaker.check(now_ms);
         let ready_in_ms = self.reason(now_ms, breaker, ahead, tokens).map_or(0, |(_, left_ms)| left_ms);
-        self.deferred.next_retry_ms(now_ms, ready_in_ms, ahead, self.interval_ms)
+        let longest_ms = if self.queue.is_first(ticket) { FIRST_CALL_WAIT_MS } else { MAX_QUEUE_WAIT_MS };
+        let turns = u64::try_from(ahead.saturating_sub(MAX_WAITING - 1)).unwrap_or(u64::MAX);
+        let others_ms = turns.saturating_mul(self.interval_ms).min(longest_ms);
+        let wait_ms = self.retry_times.next_retry_ms(ready_in_ms, others_ms);
+        self.queue.defer(ticket, now_ms.saturating_add(wait_ms));
+        wait_ms
     }
 
     /// Notes that a call's answer has begun.
@@ -278,6 +280,7 @@ impl RateLimiter {
         }
         self.left_at_ms = now_ms;
         self.active = self.active.saturating_sub(1);
+        self.queue.end(admission.user);
         if let (Some(window), Some(reserved), Some(spent)) = (&mut self.tokens, admission.reserved, spent) {
             window.settle(now_ms, reserved, spent);
         }
@@ -309,8 +312,21 @@ mod tests {
         limiter
     }
 
+    const ANN: ModelCaller = ModelCaller { user: UserId(1), job: None };
+    const BOB: ModelCaller = ModelCaller { user: UserId(2), job: None };
+
+    /// Tries a call that does not wait.
+    fn attempt(limiter: &mut RateLimiter, now_ms: u64, tokens: u64) -> LimiterDecision {
+        let ticket = limiter.join_queue(ANN, now_ms);
+        let decision = limiter.try_admit(now_ms, ticket, &|| tokens);
+        if !matches!(decision, LimiterDecision::Admit(_)) {
+            limiter.leave_queue(ticket);
+        }
+        decision
+    }
+
     fn admit(limiter: &mut RateLimiter, now_ms: u64) -> Admission {
-        match limiter.try_admit(now_ms, None, &|| 1) {
+        match attempt(limiter, now_ms, 1) {
             LimiterDecision::Admit(admission) => admission,
             other => panic!("{other:?}"),
         }
@@ -347,35 +363,78 @@ mod tests {
         limiter.tighten(&rate(Some(4), None, Some(400)));
         let first = admit(&mut limiter, 0);
         admit(&mut limiter, 0);
-        assert_eq!(blocked_by(limiter.try_admit(0, None, &|| 1)), WaitReason::Concurrency(2));
-        assert_eq!(blocked_by(limiter.try_admit(0, None, &|| 399)), WaitReason::Tokens(400));
+        assert_eq!(blocked_by(attempt(&mut limiter, 0, 1)), WaitReason::Concurrency(2));
+        assert_eq!(blocked_by(attempt(&mut limiter, 0, 399)), WaitReason::Tokens(400));
         limiter.release(0, first, ProviderCallOutcome::Answered, None);
         admit(&mut limiter, 0);
         for _ in 0..4 {
             limiter.release(0, first, ProviderCallOutcome::Answered, None);
             admit(&mut limiter, 0);
         }
-        assert_eq!(blocked_by(limiter.try_admit(0, None, &|| 1)), WaitReason::Requests(7));
+        assert_eq!(blocked_by(attempt(&mut limiter, 0, 1)), WaitReason::Requests(7));
     }
 
     #[test]
-    fn calls_are_admitted_in_order_of_arrival() {
+    fn calls_of_a_user_are_admitted_in_order_of_arrival() {
         let mut limiter = limiter(&rate(Some(1), None, None));
         let running = admit(&mut limiter, 0);
-        let (first, second) = (limiter.join_queue(), limiter.join_queue());
+        let (first, second) = (limiter.join_queue(ANN, 0), limiter.join_queue(ANN, 0));
         limiter.release(0, running, ProviderCallOutcome::Answered, None);
-        assert_eq!(
-            blocked_by(limiter.try_admit(0, None, &|| 1)),
-            WaitReason::Queue,
-            "a new call does not overtake"
-        );
-        assert_eq!(blocked_by(limiter.try_admit(0, Some(second), &|| 1)), WaitReason::Queue);
+        let new_call = blocked_by(attempt(&mut limiter, 0, 1));
+        assert_eq!(new_call, WaitReason::Queue, "a new call does not overtake");
+        assert_eq!(blocked_by(limiter.try_admit(0, second, &|| 1)), WaitReason::Queue);
         limiter.leave_queue(first);
         assert!(
-            matches!(limiter.try_admit(0, Some(second), &|| 1), LimiterDecision::Admit(_)),
+            matches!(limiter.try_admit(0, second, &|| 1), LimiterDecision::Admit(_)),
             "the queue moved up"
         );
-        assert!(limiter.queue.is_empty());
+    }
+
+    #[test]
+    fn p7_the_next_permit_of_each_kind_goes_to_the_user_with_the_fewest_calls() {
+        for rate in [rate(Some(2), None, None), rate(None, Some(2), None), rate(None, None, Some(200))] {
+            let mut limiter = limiter(&rate);
+            let running = admit(&mut limiter, 0);
+            limiter.release(0, running, ProviderCallOutcome::Answered, None);
+            let active = admit(&mut limiter, 0);
+            let (ann, bob) = (limiter.join_queue(ANN, 0), limiter.join_queue(BOB, 0));
+            let tokens = || 100;
+            let first = limiter.try_admit(70_000, ann, &tokens);
+            let is_room_for_both = limiter.requests.is_some();
+            assert_eq!(matches!(first, LimiterDecision::Admit(_)), is_room_for_both, "{first:?}");
+            let second = limiter.try_admit(70_000, bob, &tokens);
+            assert!(matches!(second, LimiterDecision::Admit(_)), "{second:?}");
+            limiter.release(70_000, active, ProviderCallOutcome::Answered, None);
+        }
+    }
+
+    #[test]
+    fn p7_a_call_of_another_user_waits_in_place_of_the_last_of_one_who_has_many() {
+        let mut limiter = limiter(&rate(Some(1), None, None));
+        admit(&mut limiter, 0);
+        let calls: Vec<_> = (0..6).map(|_| limiter.join_queue(ANN, 0)).collect();
+        let may_wait =
+            |limiter: &RateLimiter| calls.iter().filter(|call| limiter.may_wait(0, **call)).count();
+        assert_eq!(may_wait(&limiter), MAX_WAITING);
+        let bob = limiter.join_queue(BOB, 0);
+        assert!(limiter.may_wait(0, bob));
+        assert_eq!(may_wait(&limiter), MAX_WAITING - 1);
+    }
+
+    #[test]
+    fn p7_a_deferred_call_comes_again_behind_one_turn_of_each_other_user() {
+        for rate in [rate(Some(1), None, None), rate(None, Some(1), None)] {
+            let mut limiter = limiter(&rate);
+            admit(&mut limiter, 0);
+            let mut defer = |caller| {
+                let ticket = limiter.join_queue(caller, 0);
+                limiter.defer(0, ticket, &|| 1)
+            };
+            let delays: Vec<u64> = (0..600).map(|_| defer(ANN)).collect();
+            assert!(delays[599] > 590 * DEFAULT_INTERVAL_MS, "{delays:?}");
+            let other_ms = defer(BOB);
+            assert!(other_ms < delays[10], "{other_ms} {delays:?}");
+        }
     }
 
     #[test]
@@ -384,14 +443,14 @@ mod tests {
         let (one, other) = (admit(&mut limiter, 0), admit(&mut limiter, 0));
         limiter.release(1_000, one, ProviderCallOutcome::RateLimited(Some(30_000)), None);
         limiter.release(1_000, other, ProviderCallOutcome::RateLimited(Some(3)), None);
-        let decision = limiter.try_admit(1_000, None, &|| 1);
+        let decision = attempt(&mut limiter, 1_000, 1);
         assert_eq!(
             decision,
             LimiterDecision::Wait { reason: WaitReason::ProviderPause, ready_in_ms: 30_000, ahead: 0 }
         );
         let late = admit(&mut limiter, 31_000);
         limiter.release(31_000, late, ProviderCallOutcome::RateLimited(Some(u64::MAX)), None);
-        let LimiterDecision::Wait { ready_in_ms, .. } = limiter.try_admit(31_000, None, &|| 1) else {
+        let LimiterDecision::Wait { ready_in_ms, .. } = attempt(&mut limiter, 31_000, 1) else {
             panic!("open")
         };
         assert_eq!(ready_in_ms, MAX_PAUSE_MS);
@@ -404,13 +463,13 @@ mod tests {
         limiter.join_cluster(0, share(1), 0);
         let running = admit(&mut limiter, 0);
         admit(&mut limiter, 0);
-        assert_eq!(blocked_by(limiter.try_admit(0, None, &|| 1)), WaitReason::Concurrency(2));
+        assert_eq!(blocked_by(attempt(&mut limiter, 0, 1)), WaitReason::Concurrency(2));
         for _ in 0..2 {
             limiter.release(0, running, ProviderCallOutcome::Answered, None);
             admit(&mut limiter, 0);
         }
         limiter.release(0, running, ProviderCallOutcome::Answered, None);
-        assert_eq!(blocked_by(limiter.try_admit(0, None, &|| 1)), WaitReason::Requests(4));
+        assert_eq!(blocked_by(attempt(&mut limiter, 0, 1)), WaitReason::Requests(4));
         limiter.join_cluster(0, share(0), 0);
         admit(&mut limiter, 0);
         limiter.join_cluster(0, NodeShare::ALL, 0);
@@ -418,7 +477,7 @@ mod tests {
         limiter.join_cluster(0, NodeShare::ALL, 70_000);
         let paused =
             LimiterDecision::Wait { reason: WaitReason::ProviderPause, ready_in_ms: 70_000, ahead: 0 };
-        assert_eq!(limiter.try_admit(0, None, &|| 1), paused);
+        assert_eq!(attempt(&mut limiter, 0, 1), paused);
     }
 
     #[test]
@@ -446,10 +505,7 @@ mod tests {
         }
         let call = admit(&mut limiter, 0);
         limiter.release(0, call, ProviderCallOutcome::Failed, None);
-        assert_eq!(
-            limiter.try_admit(0, None, &|| 1),
-            LimiterDecision::CircuitOpen { failures: 5, left_ms: 5_000 }
-        );
+        assert_eq!(attempt(&mut limiter, 0, 1), LimiterDecision::CircuitOpen { failures: 5, left_ms: 5_000 });
     }
 
     #[test]
@@ -461,7 +517,7 @@ mod tests {
         }
         let probe = admit(&mut limiter, 5_000);
         assert!(probe.is_probe);
-        assert_eq!(blocked_by(limiter.try_admit(5_000, None, &|| 1)), WaitReason::Probing);
+        assert_eq!(blocked_by(attempt(&mut limiter, 5_000, 1)), WaitReason::Probing);
         limiter.release(5_000, probe, ProviderCallOutcome::Unknown, None);
         let probe = admit(&mut limiter, 5_000);
         assert!(probe.is_probe, "a cancelled probe makes way for the next");
@@ -474,7 +530,12 @@ mod tests {
         let mut limiter = limiter(&rate(None, Some(2), None));
         admit(&mut limiter, 0);
         admit(&mut limiter, 0);
-        let delays: Vec<u64> = (0..6).map(|_| limiter.defer(0, None, &|| 1)).collect();
+        let delays: Vec<u64> = (0..6)
+            .map(|_| {
+                let ticket = limiter.join_queue(ANN, 0);
+                limiter.defer(0, ticket, &|| 1)
+            })
+            .collect();
         assert!(delays.iter().all(|ms| *ms >= 60_001), "not before the window has room: {delays:?}");
         assert!(delays[2] >= 2 * 60_001 && delays[4] >= 3 * 60_001, "two a minute: {delays:?}");
     }
@@ -487,7 +548,7 @@ mod tests {
             let mut admitted = Vec::new();
             for is_arrival in arrivals {
                 if is_arrival {
-                    if let LimiterDecision::Admit(admission) = limiter.try_admit(0, None, &|| 1) {
+                    if let LimiterDecision::Admit(admission) = attempt(&mut limiter, 0, 1) {
                         admitted.push(admission);
                     } else {
                         prop_assert_eq!(admitted.len(), max_concurrent as usize, "refused only when full");

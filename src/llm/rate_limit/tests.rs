@@ -4,6 +4,7 @@ use super::permit::CallPermit;
 use super::waiter::Waiter;
 use super::*;
 use crate::domain::event::FinishReason;
+use crate::domain::id::{JobId, UserId};
 use crate::domain::limits::Limits;
 use crate::domain::message::Message;
 use crate::domain::model_settings::ModelSettings;
@@ -11,7 +12,7 @@ use crate::domain::secret::Secret;
 use crate::domain::usage::Usage;
 use crate::llm::options::RateOptions;
 use crate::llm::transport::error_mapper::ProviderFailure;
-use crate::ports::{CancelReason, CancelToken, Clock, Completion, ModelError, ModelRequest};
+use crate::ports::{CancelReason, CancelToken, Clock, Completion, ModelCaller, ModelError, ModelRequest};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -70,6 +71,7 @@ fn fixture(concurrent: Option<u32>, requests: Option<u32>, tokens: Option<u64>) 
 
 fn request() -> ModelRequest {
     ModelRequest {
+        caller: ModelCaller { user: UserId(1), job: None },
         model: "m".into(),
         messages: vec![Message::user("x".repeat(400))],
         tools: Vec::new(),
@@ -139,8 +141,8 @@ impl LimiterFixture {
 
     fn queue_is_empty(&self) -> bool {
         let mut state = self.limiter.lock();
-        let ticket = state.join_queue();
-        let decision = state.try_admit(u64::MAX, Some(ticket), &|| 0);
+        let ticket = state.join_queue(request().caller, 0);
+        let decision = state.try_admit(u64::MAX, ticket, &|| 0);
         state.leave_queue(ticket);
         !matches!(decision, limiter::LimiterDecision::Wait { ahead: 1.., .. })
     }
@@ -291,7 +293,7 @@ struct RealClock;
 fn p8_few_calls_wait_in_place() {
     let fixture = fixture(Some(1), None, None);
     let _permit = fixture.acquire().expect("a permit");
-    let queue: Vec<u64> = (0..4).map(|_| fixture.limiter.lock().join_queue()).collect();
+    let queue: Vec<_> = (0..4).map(|_| fixture.limiter.lock().join_queue(request().caller, 0)).collect();
     let (_, long_queue_ms) = fixture.busy();
     assert_eq!(fixture.now_ms(), 0, "deferred at once");
     for ticket in queue {
@@ -335,4 +337,74 @@ fn p8_threads_never_hold_more_permits_than_there_are() {
     });
     assert_eq!(done.load(Ordering::SeqCst), 80);
     assert_eq!(most.load(Ordering::SeqCst), 2, "both permits were used at once, and no third");
+}
+
+/// A job of the simulation: it waits for its time, for a permit, or for the end of its call.
+enum SimulatedJob<'a> {
+    Deferred(u64),
+    Waiting(Waiter<'a>),
+    Calling(limiter::Admission, u64),
+    Ended,
+}
+
+/// Runs jobs whose calls take `call_ms` each, and returns how many calls began before that of the last
+/// request, whose job comes at `late_ms`. The other jobs come at the start.
+fn calls_before_the_last(
+    fixture: &LimiterFixture,
+    requests: &[ModelRequest],
+    call_ms: u64,
+    late_ms: u64,
+) -> usize {
+    let last = requests.len() - 1;
+    let mut jobs: Vec<SimulatedJob<'_>> =
+        (0..=last).map(|job| SimulatedJob::Deferred(if job == last { late_ms } else { 0 })).collect();
+    let mut begun_since = 0;
+    for now_ms in (0..3_600_000).step_by(10) {
+        fixture.clock.now_ms.store(now_ms, Ordering::SeqCst);
+        for (number, job) in jobs.iter_mut().enumerate() {
+            let next = match std::mem::replace(job, SimulatedJob::Ended) {
+                SimulatedJob::Deferred(at_ms) if at_ms <= now_ms => {
+                    SimulatedJob::Waiting(Waiter::new(&fixture.limiter, &requests[number], &fixture.cancel))
+                }
+                SimulatedJob::Calling(admission, end_ms) if end_ms <= now_ms => {
+                    let outcome = limiter::ProviderCallOutcome::Answered;
+                    fixture.limiter.lock().release(now_ms, admission, outcome, None);
+                    SimulatedJob::Ended
+                }
+                SimulatedJob::Waiting(mut waiter) => match waiter.try_once() {
+                    Ok(std::ops::ControlFlow::Break(_)) if number == last => return begun_since,
+                    Ok(std::ops::ControlFlow::Break(admission)) => {
+                        begun_since += usize::from(now_ms >= late_ms);
+                        SimulatedJob::Calling(admission, now_ms + call_ms)
+                    }
+                    Ok(std::ops::ControlFlow::Continue(_)) => SimulatedJob::Waiting(waiter),
+                    Err(ModelError::Busy { retry_after_ms, .. }) => {
+                        SimulatedJob::Deferred(now_ms + retry_after_ms)
+                    }
+                    Err(error) => panic!("{error:?}"),
+                },
+                other => other,
+            };
+            *job = next;
+        }
+    }
+    panic!("the last job gets no permit")
+}
+
+#[test]
+fn p7_a_user_with_hundreds_of_jobs_delays_another_by_a_call_and_not_by_all_of_them() {
+    let caller = |user, job| ModelCaller { user: UserId(user), job: Some(JobId::from_bits(job)) };
+    let mut requests: Vec<ModelRequest> =
+        (0..600).map(|job| ModelRequest { caller: caller(1, job), ..request() }).collect();
+    requests.push(ModelRequest { caller: caller(2, 600), ..request() });
+    for (concurrent, per_minute, call_ms, at_most) in [
+        (Some(1), None, 400, 1),
+        (Some(1), None, 30_000, 1),
+        (Some(2), None, 30_000, 1),
+        (None, Some(10), 400, 10),
+    ] {
+        let fixture = fixture(concurrent, per_minute, None);
+        let before = calls_before_the_last(&fixture, &requests, call_ms, 20_000);
+        assert!(before <= at_most, "{concurrent:?} {per_minute:?} {call_ms} ms: {before} calls went before");
+    }
 }

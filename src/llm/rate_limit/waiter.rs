@@ -1,5 +1,6 @@
-//! A call that waits for its permit. It leaves the queue however the wait ends.
+//! A call that waits for its permit. However the wait ends, it leaves the queue or keeps its place for later.
 
+use super::call_queue::QueueTicket;
 use super::limiter::{Admission, LimiterDecision, WaitReason};
 use super::registry::ProviderLimiter;
 use crate::ports::{CancelToken, ModelError, ModelRequest};
@@ -24,7 +25,7 @@ pub(super) struct Waiter<'a> {
     tokens: OnceCell<u64>,
     /// The token with the deadline of the wait, once it has begun.
     wait: Option<CancelToken>,
-    ticket: Option<u64>,
+    ticket: Option<QueueTicket>,
 }
 
 impl<'a> Waiter<'a> {
@@ -51,11 +52,12 @@ impl<'a> Waiter<'a> {
     }
 
     /// One try: the admission, or the time until the next try.
-    fn try_once(&mut self) -> Result<ControlFlow<Admission, Duration>, ModelError> {
+    pub(super) fn try_once(&mut self) -> Result<ControlFlow<Admission, Duration>, ModelError> {
         let tokens = || *self.tokens.get_or_init(|| estimate(self.request));
         let now_ms = self.cancel.clock().monotonic_ms();
         let mut state = self.limiter.lock_at(now_ms);
-        let (reason, ready_in_ms, ahead) = match state.try_admit(now_ms, self.ticket, &tokens) {
+        let ticket = *self.ticket.get_or_insert_with(|| state.join_queue(self.request.caller, now_ms));
+        let (reason, ready_in_ms, ahead) = match state.try_admit(now_ms, ticket, &tokens) {
             LimiterDecision::Admit(admission) => {
                 self.ticket = None;
                 return Ok(ControlFlow::Break(admission));
@@ -68,13 +70,13 @@ impl<'a> Waiter<'a> {
         let left =
             self.wait.get_or_insert_with(|| self.cancel.with_timeout(self.limiter.max_wait)).remaining();
         let ready = Duration::from_millis(ready_in_ms);
-        let is_full = ready.is_zero() && self.ticket.is_none() && state.is_queue_full();
+        let is_full = ready.is_zero() && !state.may_wait(now_ms, ticket);
         if left.is_zero() || ready > left || is_full {
-            let retry_after_ms = state.defer(now_ms, self.ticket.take(), &tokens);
+            self.ticket = None;
+            let retry_after_ms = state.defer(now_ms, ticket, &tokens);
             let message = describe(&self.request.model, reason, ready_in_ms);
             return Err(ModelError::Busy { message, retry_after_ms });
         }
-        self.ticket.get_or_insert_with(|| state.join_queue());
         let slice = match ahead {
             _ if !ready.is_zero() => ready.min(SLICE),
             0 => FIRST_SLICE,

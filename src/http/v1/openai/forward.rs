@@ -59,7 +59,7 @@ async fn forward(
     let (user, socket) = (request.user, request.socket.clone());
     let body = KeyedBody::read(context, (user, &request.headers), body, endpoint.path()).await?;
     drop(request); // frees the headers while the call runs
-    let asked = body.parse(context, move |map, app| read(map, endpoint, app));
+    let asked = body.parse(context, move |map, app| read(map, user, endpoint, app));
     let asked = asked.await.map_err(failure::of_request)?;
     let is_stream = endpoint == ForwardEndpoint::Completions
         && asked.body.get("stream").and_then(Value::as_bool) == Some(true);
@@ -79,6 +79,7 @@ async fn forward(
 
 fn read(
     body: Map<String, Value>,
+    user: UserId,
     endpoint: ForwardEndpoint,
     app: &AppDependencies,
 ) -> Result<ForwardRequest, ApiError> {
@@ -91,7 +92,7 @@ fn read(
         None | Some(Value::Null) => return Err(failure::missing("model", failure::MODEL_ADVICE)),
         Some(_) => return Err(ApiError::value("model", "'model' must be a string".to_owned())),
     };
-    Ok(ForwardRequest { endpoint, model, body })
+    Ok(ForwardRequest { user, endpoint, model, body })
 }
 
 /// The end of the call, once it is known.

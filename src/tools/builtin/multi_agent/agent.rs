@@ -11,8 +11,8 @@ use crate::domain::tokens::TokenEstimator;
 use crate::domain::tool::{ToolCall, ToolChoice, ToolDefinition};
 use crate::domain::usage::Usage;
 use crate::ports::{
-    ApprovedCalls, CancelToken, Chunk, Completion, Journal, Model, ModelError, ModelInfo, ModelRequest,
-    ProgressReporter, SeenFiles, ToolContext, ToolOutcome, ToolScope, Toolbox, WorkspaceOwner,
+    ApprovedCalls, CancelToken, Chunk, Completion, Journal, Model, ModelCaller, ModelError, ModelInfo,
+    ModelRequest, ProgressReporter, SeenFiles, ToolContext, ToolOutcome, ToolScope, Toolbox, WorkspaceOwner,
 };
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -138,8 +138,10 @@ impl<'a> SubAgent<'a> {
     /// Calls the model, and repeats the call once after a short pause if that may help.
     fn call_model_with_retry(&mut self, may_call: bool) -> Result<(SubAgentReply, Completion), String> {
         self.iterations = self.iterations.saturating_add(1);
-        let terms = &self.environment.context.terms;
+        let ToolContext { user, job, terms, .. } = &self.environment.context;
+        let caller = ModelCaller { user: *user, job: Some(*job) };
         let request = ModelRequest {
+            caller,
             model: terms.model.clone(),
             messages: self.prompt(may_call),
             tools: self.tools.clone(),
