@@ -1,11 +1,12 @@
-//! One user cannot keep another one waiting: workers, sandbox slots and places at providers are shared
-//! between accounts.
+//! One user cannot keep another one waiting: workers, sandbox slots, places at providers and webhooks are
+//! shared between accounts.
 
 use crate::support::Server;
+use crate::support::receiver::{Receiver, ReceiverReply};
 use crate::support::upstream::{Answer, Upstream};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -179,4 +180,31 @@ fn p7_many_calls_of_one_user_do_not_keep_another_users_call_from_a_provider_with
     let requests = upstream.requests();
     let at = requests.iter().position(|request| request.to_string().contains("of bob")).expect("the call");
     assert!(at - before <= 4, "{} calls of eve went before", at - before);
+}
+
+#[test]
+fn p7_receivers_of_one_user_that_hang_do_not_delay_the_webhook_of_another() {
+    // Nobody accepts these connections; the kernel opens them.
+    let silent = TcpListener::bind("0.0.0.0:0").expect("a port");
+    let port = silent.local_addr().expect("an address").port();
+    let receiver = Receiver::start(|_| ReceiverReply::Status(204));
+    let shared = Shared::start(
+        "webhooks: {allow_private_addresses: [127.0.0.0/8], timeout_s: 300}\nmodels: [{id: demo}]\n",
+    );
+    let (eve, bob) = (shared.account("eve"), shared.account("bob"));
+    let submit = |token: &str, url: String| {
+        let job = shared.ask(token, ("POST", "/v1/jobs"), &json!({"input": "hello", "webhook_url": url}));
+        job["id"].as_str().expect("an id").to_owned()
+    };
+    let hanging: Vec<String> =
+        (1..=40).map(|host| submit(&eve, format!("http://127.0.1.{host}:{port}/hook"))).collect();
+    for job in &hanging {
+        assert_eq!(shared.end(&eve, job), "succeeded");
+    }
+    submit(&bob, format!("http://127.0.0.1:{}/hook", receiver.port));
+    receiver.arrivals(1);
+    let list = shared.ask(&eve, ("GET", "/v1/webhooks?limit=100"), &Value::Null);
+    let deliveries = list["data"].as_array().expect("a list");
+    assert_eq!(deliveries.len(), 40);
+    assert!(deliveries.iter().all(|delivery| delivery["tries"] == 0), "all of them hang: {list}");
 }

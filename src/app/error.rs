@@ -6,7 +6,7 @@ use crate::engine::pool::WorkerPoolError;
 use crate::store::file_advice;
 use crate::telemetry::SpanExportThreadError;
 use crate::tools::{BadApprovalPattern, BadBashOption, ToolSetError};
-use crate::webhooks::{DispatcherThreadsError, InvalidSecret};
+use crate::webhooks::{DispatcherThreadError, InvalidSecret};
 use std::path::PathBuf;
 
 /// Why a server did not start.
@@ -49,7 +49,7 @@ pub enum AppError {
     Workers(#[from] WorkerPoolError),
     /// The threads for webhooks.
     #[error(transparent)]
-    Webhooks(#[from] DispatcherThreadsError),
+    Webhooks(#[from] DispatcherThreadError),
     /// The thread that exports spans.
     #[error(transparent)]
     SpanExport(#[from] SpanExportThreadError),

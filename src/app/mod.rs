@@ -43,7 +43,7 @@ use crate::http::{BoundAddress, ShutdownSender, ShutdownStage};
 use crate::mcp::McpServers;
 use crate::ports::NodeStore;
 use crate::telemetry::SpanExportThread;
-use crate::webhooks::DispatcherThreads;
+use crate::webhooks::DispatcherThread;
 use control_file::ControlFile;
 pub use control_file::{ControlAddress, read_control_file};
 pub use data_dir::{CONTENTS_DIRECTORY, STORE_FILE, database_options, open_store, provide_data_dir};
@@ -83,7 +83,7 @@ pub struct App {
     stages: ShutdownSender,
     serving: JoinHandle<()>,
     pool: WorkerPool,
-    webhooks: DispatcherThreads,
+    webhooks: DispatcherThread,
     span_export: Option<SpanExportThread>,
     mcp: Option<Arc<McpServers>>,
     scheduler: SchedulerThread,

@@ -8,7 +8,9 @@ use crate::domain::address::AddressPolicy;
 use crate::domain::secret::Secret;
 use crate::engine::EnginePorts;
 use crate::ports::NodeStore;
-use crate::webhooks::{Dispatcher, DispatcherPorts, DispatcherThreads, HttpSender, Signer, StorePayloads};
+use crate::webhooks::{
+    Dispatcher, DispatcherPorts, DispatcherThread, DispatcherThreadError, HttpSender, Signer, StorePayloads,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,20 +26,22 @@ pub(super) fn start(
     store: &Arc<dyn NodeStore>,
     policy: AddressPolicy,
     own_secret: Option<PendingSecret<Secret>>,
-) -> Result<DispatcherThreads, AppError> {
+) -> Result<DispatcherThread, AppError> {
+    let timeout = Duration::from_secs(config.webhooks.timeout_s);
+    let sender = HttpSender::new(policy, timeout).map_err(DispatcherThreadError::from)?;
     let dispatcher = Dispatcher::new(DispatcherPorts {
         outbox: Arc::<dyn NodeStore>::clone(store),
         payloads: Arc::new(StorePayloads {
             jobs: Arc::clone(&ports.store),
             batches: Arc::<dyn NodeStore>::clone(store),
         }),
-        sender: Arc::new(HttpSender::new(policy, Duration::from_secs(config.webhooks.timeout_s))),
+        sender: Arc::new(sender),
         signer: signer(config, own_secret, &**store)?,
         clock: Arc::clone(&ports.clock),
         entropy: Arc::clone(&ports.entropy),
         meter: Arc::clone(&ports.meter),
     });
-    Ok(DispatcherThreads::start(dispatcher, Arc::clone(&ports.clock))?)
+    Ok(DispatcherThread::start(dispatcher, Arc::clone(&ports.clock))?)
 }
 
 fn signer(

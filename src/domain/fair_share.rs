@@ -37,7 +37,7 @@ impl FairShare {
 }
 
 /// What each owner holds: places, or an amount of something else that owners share.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Holdings<K> {
     /// Without owners that hold nothing.
     by_owner: HashMap<K, usize>,

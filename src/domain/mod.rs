@@ -11,6 +11,7 @@ pub mod canonical;
 pub mod characters;
 pub mod client_call_id;
 pub mod conversation;
+pub mod delivery_turns;
 pub mod event;
 pub mod fair_share;
 pub mod file_version;

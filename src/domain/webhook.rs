@@ -20,7 +20,7 @@ impl WebhookUrl {
         &self.0
     }
 
-    /// Host and port in lower case. Deliveries to one of them wait for each other.
+    /// The receiver: host and port in lower case. Deliveries of a user to one receiver wait for each other.
     pub fn host_and_port(&self) -> String {
         self.authority().to_ascii_lowercase()
     }
@@ -62,6 +62,11 @@ fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
             Some((host, port.strip_prefix(':')))
         }
     }
+}
+
+/// The host of a receiver, without its port.
+pub fn host_of_receiver(receiver: &str) -> &str {
+    split_port(receiver).map_or(receiver, |(host, _)| host)
 }
 
 fn is_host(host: &str) -> bool {
@@ -281,6 +286,10 @@ mod tests {
             ("http://127.0.0.1?x", "127.0.0.1"),
         ] {
             assert_eq!(url(text).expect(text).host_and_port(), host);
+            assert!(matches!(
+                host_of_receiver(host),
+                "example.com" | "a-b.c_d.test" | "[2001:db8::1]" | "127.0.0.1"
+            ));
         }
     }
 

@@ -2,6 +2,7 @@
 //! or content codings. The operator chooses the addresses, so they may be private.
 
 use super::options::McpServerOptions;
+use crate::net::client_tls;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use http_body_util::{BodyExt, Full, Limited};
@@ -23,9 +24,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest JSON response, and largest event of a stream.
@@ -88,11 +88,7 @@ pub(super) fn transport_config(
 
 impl HttpClient {
     pub(super) fn new() -> Result<Self, String> {
-        let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| format!("TLS cannot be had: {error}"))?;
-        Ok(Self { tls: Arc::new(config.with_root_certificates(roots).with_no_client_auth()) })
+        Ok(Self { tls: client_tls()? })
     }
 
     /// Sends a request over its own connection, which ends with the response.

@@ -9,6 +9,7 @@ mod decode;
 mod lookup;
 mod retry_after;
 mod socket;
+mod tls;
 
 pub(crate) use call::{CallEnd, CallSlot, CallTimeouts};
 pub(crate) use client::{NetCall, NetClient, client_config};
@@ -16,3 +17,4 @@ pub(crate) use decode::decoded;
 pub(crate) use lookup::{Lookups, NameSource, SystemNames, host_of, is_own_address};
 pub(crate) use retry_after::retry_after_s;
 pub(crate) use socket::{Tls, connector};
+pub(crate) use tls::client_tls;

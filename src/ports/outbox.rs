@@ -3,9 +3,9 @@
 use super::clock::CancelToken;
 use super::store_error::StoreError;
 use super::ticket::Ticket;
+use crate::domain::delivery_turns::DeliveryTurns;
 use crate::domain::id::{DeliveryId, UserId};
 use crate::domain::webhook::{Delivery, DeliveryAttempt, DeliveryState};
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Filter and position of a delivery list.
@@ -33,9 +33,9 @@ pub struct DeliveryPage {
 /// Stores deliveries. The transaction that ends a job creates its delivery, so neither exists without the
 /// other. A delivery keeps its id until it is delivered or given up, across crashes.
 pub trait Outbox: Send + Sync {
-    /// Deliveries due at `now_ms`, longest overdue first: one for each host and port that is not in `busy`,
-    /// at most `max`.
-    fn due(&self, now_ms: u64, max: usize, busy: &BTreeSet<String>) -> Result<Vec<Delivery>, StoreError>;
+    /// The deliveries due at `now_ms` that begin next, in order, at most `max`. `turns` has those that the
+    /// caller has in progress.
+    fn due(&self, now_ms: u64, max: usize, turns: &DeliveryTurns) -> Result<Vec<Delivery>, StoreError>;
     /// When the next delivery is due, unix milliseconds; overdue ones count.
     fn next_due_ms(&self) -> Result<Option<u64>, StoreError>;
     /// Records an attempt. A delivery that is no longer pending stays as it is. Finished ones are stored for
@@ -48,9 +48,13 @@ pub trait Outbox: Send + Sync {
     fn delivery(&self, user: UserId, id: DeliveryId) -> Result<Option<Delivery>, StoreError>;
     /// A page of a user's deliveries, newest first.
     fn deliveries(&self, query: &DeliveryQuery) -> Result<DeliveryPage, StoreError>;
-    /// Blocks until a delivery may be due, the token is cancelled, or the timeout has passed. A wake-up is a
-    /// hint only.
-    fn wait_for_deliveries(&self, stop: &CancelToken, timeout: Duration);
+    /// Counts the changes after which a delivery may be due, and calls of [`Self::wake_dispatcher`].
+    fn delivery_changes(&self) -> u64;
+    /// Blocks until there are other changes than `seen`, the token is cancelled, or the timeout has passed. A
+    /// wake-up is a hint only.
+    fn wait_for_deliveries(&self, seen: u64, stop: &CancelToken, timeout: Duration);
+    /// Ends the waits of this process: a delivery has ended.
+    fn wake_dispatcher(&self);
 }
 
 /// Body of a delivery, made when it is sent.

@@ -22,12 +22,17 @@ impl DeliveryNotify {
         self.condvar.notify_all();
     }
 
-    /// Blocks until the next notification, until `cancel` is cancelled, or until the timeout has passed.
-    pub(crate) fn wait(&self, cancel: &CancelToken, timeout: Duration) {
+    /// Number of notifications so far.
+    pub(crate) fn count(&self) -> u64 {
+        *self.count.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Blocks until there is another notification than `seen`, until `cancel` is cancelled, or until the
+    /// timeout has passed.
+    pub(crate) fn wait(&self, seen: u64, cancel: &CancelToken, timeout: Duration) {
         let mut left = timeout;
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        let count_before = *count;
-        while *count == count_before && cancel.reason().is_none() && !left.is_zero() {
+        while *count == seen && cancel.reason().is_none() && !left.is_zero() {
             let slice = CHECK_CANCEL_EVERY.min(left);
             let (woken, result) =
                 self.condvar.wait_timeout(count, slice).unwrap_or_else(PoisonError::into_inner);
@@ -57,7 +62,7 @@ mod tests {
             let (sender, receiver) = mpsc::channel();
             let (waiting, flag) = (Arc::clone(&notify), cancel.clone());
             std::thread::spawn(move || {
-                waiting.wait(&flag, LONG);
+                waiting.wait(waiting.count(), &flag, LONG);
                 sender.send(()).expect("the test listens");
             });
             // The waiter may not have started yet, so notify until it wakes.
@@ -69,6 +74,15 @@ mod tests {
                 }
             }
         }
-        notify.wait(&CancelToken::new(Arc::new(SystemClock::new())), Duration::from_millis(1));
+        let cancel = CancelToken::new(Arc::new(SystemClock::new()));
+        notify.wait(notify.count(), &cancel, Duration::from_millis(1));
+    }
+
+    #[test]
+    fn a_notification_before_the_wait_is_not_lost() {
+        let (notify, cancel) = (DeliveryNotify::default(), CancelToken::new(Arc::new(SystemClock::new())));
+        let seen = notify.count();
+        notify.notify();
+        notify.wait(seen, &cancel, LONG);
     }
 }

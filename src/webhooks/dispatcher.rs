@@ -1,21 +1,23 @@
-//! Dispatches webhook deliveries, one at a time for each host, hosts in turn. Nothing is sent while an
-//! attempt is not recorded.
+//! Dispatches webhook deliveries: begins those that are due, users in turn, and records their ends. Nothing
+//! begins while an attempt is not recorded.
 
+use super::error::SendError;
 use super::retry::{self, RetryMoment};
-use super::sender::{SendError, WebhookRequest, WebhookResponse, WebhookSender};
+use super::sender::{AttemptEnd, WebhookRequest, WebhookResponse, WebhookSender};
 use super::signature::Signer;
-use crate::domain::id::DeliveryId;
+use crate::domain::delivery_turns::DeliveryTurns;
+use crate::domain::id::UserId;
 use crate::domain::webhook::{AfterAttempt, Delivery, DeliveryAttempt};
 use crate::ports::{CancelToken, Clock, Entropy, Measurement, Meter, Outbox, Payload, Payloads, StoreError};
-use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Hosts whose turn in a round is remembered. When the set is full a new round begins, which costs a host at
-/// most one turn.
-const REMEMBERED: usize = 1_024;
-/// Minimum wait for a due delivery: its host may be busy.
+/// Deliveries that a tick begins at most.
+const BEGUN_AT_ONCE: usize = 32;
+/// Attempts that are recorded together.
+const RECORDED_AT_ONCE: usize = 64;
+/// Minimum wait for a due delivery: its receiver may be busy.
 const WAIT_MIN_MS: u64 = 500;
 /// Maximum wait, because clocks jump.
 const WAIT_MAX_MS: u64 = 5_000;
@@ -42,151 +44,166 @@ pub struct DispatcherPorts {
 /// Result of a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DispatchOutcome {
-    /// No delivery is due for a free host, or another thread records attempts.
+    /// No delivery may begin.
     Idle,
-    /// This delivery was attempted.
-    Attempted(DeliveryId),
+    /// This many have begun.
+    Begun(usize),
 }
 
-/// Shared by all webhook threads.
-pub struct Dispatcher {
+/// Used by one thread; attempts end on any.
+#[derive(Clone)]
+pub struct Dispatcher(Arc<DispatcherShared>);
+
+struct DispatcherShared {
     ports: DispatcherPorts,
     state: Mutex<DispatcherState>,
 }
 
 #[derive(Default)]
 struct DispatcherState {
-    /// Hosts with a delivery in progress.
-    busy: BTreeSet<String>,
-    /// Hosts that had their turn in this round.
-    served: BTreeSet<String>,
-    /// Attempts that the store failed to record.
-    unrecorded: Vec<(DeliveryId, DeliveryAttempt)>,
-    /// A thread is recording them.
-    is_recording: bool,
+    turns: DeliveryTurns,
+    /// Attempts that are not recorded yet. Their turns are still taken.
+    ended: Vec<EndedAttempt>,
+}
+
+struct EndedAttempt {
+    delivery: Delivery,
+    attempt: DeliveryAttempt,
 }
 
 impl Dispatcher {
     /// A dispatcher with nothing in progress.
     pub fn new(ports: DispatcherPorts) -> Self {
-        Self { ports, state: Mutex::new(DispatcherState::default()) }
+        Self(Arc::new(DispatcherShared { ports, state: Mutex::default() }))
     }
 
-    /// Attempts one due delivery, if any. When the store fails, the attempt is recorded before anything else
-    /// is sent, so that a full disk does not repeat a webhook every second.
+    /// Records the attempts that have ended and begins deliveries that are due. When the store fails, nothing
+    /// begins, so that a full disk does not repeat a webhook every second.
     pub fn tick(&self) -> Result<DispatchOutcome, StoreError> {
-        if !self.record_pending()? {
-            return Ok(DispatchOutcome::Idle);
-        }
-        let Some(active) = self.take()? else { return Ok(DispatchOutcome::Idle) };
-        let id = active.delivery.id;
-        let attempt = self.attempt(&active.delivery)?;
-        log_attempt(&active.delivery, &attempt);
-        self.ports.meter.record(Measurement::WebhookTried(outcome_label(attempt.next)));
-        let settled = self.ports.outbox.settle(id, attempt.clone()).wait();
-        match settled {
-            // Its row cannot be read any more, so the attempt cannot be recorded, now or later.
-            Ok(()) | Err(StoreError::Corrupt(_)) => Ok(DispatchOutcome::Attempted(id)),
-            Err(error) => {
-                self.lock().unrecorded.push((id, attempt));
-                Err(error)
+        self.record_ended()?;
+        let (turns, outbox) = (self.0.lock().turns.clone(), &self.0.ports.outbox);
+        let due = outbox.due(self.0.ports.clock.now_ms(), BEGUN_AT_ONCE, &turns)?;
+        let mut begun = 0;
+        for delivery in due {
+            // The payloads of those before may have filled the memory of their user.
+            let receiver = delivery.url.host_and_port();
+            if self.0.lock().turns.admits(delivery.user, &receiver) {
+                self.begin(delivery)?;
+                begun += 1;
             }
         }
+        Ok(if begun == 0 { DispatchOutcome::Idle } else { DispatchOutcome::Begun(begun) })
     }
 
-    /// Waits until a tick may find a delivery, or the token is cancelled.
-    pub fn wait(&self, stop: &CancelToken) {
-        let now_ms = self.ports.clock.now_ms();
-        let wait_ms = match self.ports.outbox.next_due_ms() {
-            Ok(Some(due_ms)) => due_ms.saturating_sub(now_ms).clamp(WAIT_MIN_MS, WAIT_MAX_MS),
+    /// Counts what a tick might act on; read before a tick, it lets [`Self::wait`] miss nothing.
+    pub fn changes(&self) -> u64 {
+        self.0.ports.outbox.delivery_changes()
+    }
+
+    /// Waits until a tick may have something to do, or the token is cancelled.
+    pub fn wait(&self, seen: u64, stop: &CancelToken) {
+        let ports = &self.0.ports;
+        let wait_ms = match ports.outbox.next_due_ms() {
+            Ok(Some(due_ms)) => due_ms.saturating_sub(ports.clock.now_ms()).clamp(WAIT_MIN_MS, WAIT_MAX_MS),
             Ok(None) | Err(_) => WAIT_MAX_MS,
         };
-        self.ports.outbox.wait_for_deliveries(stop, Duration::from_millis(wait_ms));
+        ports.outbox.wait_for_deliveries(seen, stop, Duration::from_millis(wait_ms));
     }
 
     /// Pauses after a failure of the store.
     pub fn recover(&self, stop: &CancelToken) {
-        self.ports.clock.sleep(stop, Duration::from_millis(WAIT_MIN_MS));
+        self.0.ports.clock.sleep(stop, Duration::from_millis(WAIT_MIN_MS));
     }
 
-    /// Records attempts that the store refused earlier. Runs unlocked, so that other threads continue.
-    /// Returns `false` while another thread does this.
-    fn record_pending(&self) -> Result<bool, StoreError> {
-        let mut pending = {
-            let mut state = self.lock();
-            if state.is_recording {
-                return Ok(false);
+    /// Number of deliveries in progress, those that are not recorded included.
+    pub fn in_progress(&self) -> usize {
+        self.0.lock().turns.total()
+    }
+
+    /// Records the attempts that have ended. Those that the store refuses are kept.
+    pub fn record_ended(&self) -> Result<(), StoreError> {
+        loop {
+            let ended: Vec<EndedAttempt> = {
+                let mut state = self.0.lock();
+                let count = state.ended.len().min(RECORDED_AT_ONCE);
+                state.ended.drain(..count).collect()
+            };
+            if ended.is_empty() {
+                return Ok(());
             }
-            if state.unrecorded.is_empty() {
-                return Ok(true);
-            }
-            state.is_recording = true;
-            std::mem::take(&mut state.unrecorded)
-        };
-        let mut outcome = Ok(true);
-        while let Some((id, attempt)) = pending.last().cloned() {
-            match self.ports.outbox.settle(id, attempt).wait() {
-                Ok(()) | Err(StoreError::Corrupt(_)) => drop(pending.pop()),
-                Err(error) => {
-                    outcome = Err(error);
-                    break;
+            let settle =
+                |ended: &EndedAttempt| self.0.ports.outbox.settle(ended.delivery.id, ended.attempt.clone());
+            let tickets: Vec<_> = ended.iter().map(settle).collect();
+            let mut outcome = Ok(());
+            for (ended, ticket) in ended.into_iter().zip(tickets) {
+                match ticket.wait() {
+                    // A row that cannot be read any more can never be recorded.
+                    Ok(()) | Err(StoreError::Corrupt(_)) => self.0.give_back_turn(&ended.delivery),
+                    Err(error) => {
+                        self.0.lock().ended.push(ended);
+                        outcome = Err(error);
+                    }
                 }
             }
+            outcome?;
         }
-        let mut state = self.lock();
-        state.is_recording = false;
-        state.unrecorded.append(&mut pending);
-        outcome
     }
 
-    /// Takes the oldest delivery of a free host. Each host has one turn in a round; the round ends when only
-    /// hosts that had theirs are left. Asks for one delivery: others are left to the other nodes.
-    fn take(&self) -> Result<Option<ActiveDelivery<'_>>, StoreError> {
-        let mut state = self.lock();
-        let now_ms = self.ports.clock.now_ms();
-        let passed_over = state.busy.union(&state.served).cloned().collect();
-        let mut due = self.ports.outbox.due(now_ms, 1, &passed_over)?;
-        if due.is_empty() && !state.served.is_empty() {
-            state.served.clear();
-            due = self.ports.outbox.due(now_ms, 1, &state.busy)?;
-        }
-        let Some(delivery) = due.pop() else { return Ok(None) };
-        let host = delivery.url.host_and_port();
-        state.busy.insert(host.clone());
-        if state.served.len() >= REMEMBERED {
-            state.served.clear();
-        }
-        state.served.insert(host.clone());
-        Ok(Some(ActiveDelivery { dispatcher: self, delivery, host }))
-    }
-
-    fn attempt(&self, delivery: &Delivery) -> Result<DeliveryAttempt, StoreError> {
-        let outcome = match self.ports.payloads.payload(delivery) {
-            Ok(Payload::Body(body)) => self.send(delivery, &body),
+    /// Loads the payload and begins to send it.
+    fn begin(&self, delivery: Delivery) -> Result<(), StoreError> {
+        self.0.lock().turns.take(delivery.user, &delivery.url.host_and_port());
+        match self.0.ports.payloads.payload(&delivery) {
+            Ok(Payload::Body(body)) => self.send(delivery, body),
             Ok(Payload::Nothing(reason)) => {
-                return Ok(DeliveryAttempt {
-                    status: None,
-                    error: Some(reason.to_owned()),
-                    next: AfterAttempt::Dead,
-                });
+                let error = Some(reason.to_owned());
+                self.0.end(delivery, DeliveryAttempt { status: None, error, next: AfterAttempt::Dead });
             }
             Err(StoreError::Corrupt(reason)) => {
                 tracing::error!(id = %delivery.id, subject = %delivery.subject, reason, "webhook payload is corrupt");
-                Err(SendError::Failed("what is to be reported cannot be read".to_owned()))
+                let error = SendError::Failed("what is to be reported cannot be read".to_owned());
+                self.0.report(delivery, &Err(error));
             }
-            Err(error) => return Err(error),
-        };
-        let moment = RetryMoment { now_ms: self.ports.clock.now_ms(), random: self.ports.entropy.random() };
-        Ok(retry::attempt(&outcome, delivery.tries, moment))
+            Err(error) => {
+                self.0.give_back_turn(&delivery);
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
-    fn send(&self, delivery: &Delivery, body: &[u8]) -> Result<WebhookResponse, SendError> {
-        let timestamp_s = self.ports.clock.now_ms() / 1_000;
-        let signature = self.ports.signer.sign(&delivery.id.to_string(), timestamp_s, body);
-        let request = WebhookRequest { url: &delivery.url, id: delivery.id, timestamp_s, signature, body };
-        // A panic in the HTTP client fails one delivery and must not end the thread.
-        catch_unwind(AssertUnwindSafe(|| self.ports.sender.send(&request)))
-            .unwrap_or_else(|_| Err(SendError::Failed("a fault of this server".to_owned())))
+    fn send(&self, delivery: Delivery, body: Vec<u8>) {
+        let ports = &self.0.ports;
+        let timestamp_s = ports.clock.now_ms() / 1_000;
+        let request = WebhookRequest {
+            url: delivery.url.clone(),
+            user: delivery.user,
+            id: delivery.id,
+            timestamp_s,
+            signature: ports.signer.sign(&delivery.id.to_string(), timestamp_s, &body),
+            body: HeldPayload::hold(&self.0, delivery.user, body),
+        };
+        let shared = Arc::clone(&self.0);
+        ports.sender.start(request, AttemptEnd::new(move |outcome| shared.report(delivery, &outcome)));
+    }
+}
+
+impl DispatcherShared {
+    /// An attempt has ended with this outcome.
+    fn report(&self, delivery: Delivery, outcome: &Result<WebhookResponse, SendError>) {
+        let moment = RetryMoment { now_ms: self.ports.clock.now_ms(), random: self.ports.entropy.random() };
+        let attempt = retry::attempt(outcome, delivery.tries, moment);
+        self.end(delivery, attempt);
+    }
+
+    fn end(&self, delivery: Delivery, attempt: DeliveryAttempt) {
+        log_attempt(&delivery, &attempt);
+        self.ports.meter.record(Measurement::WebhookTried(outcome_label(attempt.next)));
+        self.lock().ended.push(EndedAttempt { delivery, attempt });
+        self.ports.outbox.wake_dispatcher();
+    }
+
+    fn give_back_turn(&self, delivery: &Delivery) {
+        self.lock().turns.give_back(delivery.user, &delivery.url.host_and_port());
     }
 
     fn lock(&self) -> MutexGuard<'_, DispatcherState> {
@@ -194,16 +211,29 @@ impl Dispatcher {
     }
 }
 
-/// A delivery in progress. Dropping it frees its host.
-struct ActiveDelivery<'a> {
-    dispatcher: &'a Dispatcher,
-    delivery: Delivery,
-    host: String,
+/// A payload in memory. It counts as its user's until it is sent.
+struct HeldPayload {
+    body: Vec<u8>,
+    user: UserId,
+    shared: Arc<DispatcherShared>,
 }
 
-impl Drop for ActiveDelivery<'_> {
+impl HeldPayload {
+    fn hold(shared: &Arc<DispatcherShared>, user: UserId, body: Vec<u8>) -> Bytes {
+        shared.lock().turns.take_bytes(user, body.len());
+        Bytes::from_owner(Self { body, user, shared: Arc::clone(shared) })
+    }
+}
+
+impl AsRef<[u8]> for HeldPayload {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+impl Drop for HeldPayload {
     fn drop(&mut self) {
-        self.dispatcher.lock().busy.remove(&self.host);
+        self.shared.lock().turns.give_back_bytes(self.user, self.body.len());
     }
 }
 

@@ -1,6 +1,7 @@
 //! The retry schedule of webhooks (Standard Webhooks 1.0). Pure: time and randomness come in as arguments.
 
-use super::sender::{SendError, WebhookResponse};
+use super::error::SendError;
+use super::sender::WebhookResponse;
 use crate::domain::webhook::{AfterAttempt, DeliveryAttempt};
 use crate::net::retry_after_s;
 

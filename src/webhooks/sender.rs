@@ -1,35 +1,34 @@
-//! Sends one webhook over HTTP. No redirect, no proxy, and no address that the policy forbids; of the
-//! response only the status and `Retry-After` count.
+//! Sends webhooks over HTTP, all on one thread. No redirect, no proxy, and no address that the policy
+//! forbids; of the response only the status and `Retry-After` count.
 
+use super::connections::{HttpConnection, Origin, ReceiverConnections};
+use super::error::{SendError, http_error};
+use super::names::{PermittedAddresses, lookup_threads};
 use crate::domain::address::AddressPolicy;
-use crate::domain::id::DeliveryId;
+use crate::domain::id::{DeliveryId, UserId};
 use crate::domain::webhook::WebhookUrl;
-use crate::net::{client_config, is_own_address};
-use std::io::{Read, copy, sink};
-use std::net::IpAddr;
+use crate::net::SystemNames;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT};
+use hyper::{Request, Response, Uri};
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
-use ureq::config::Config;
-use ureq::http::Uri;
-use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
-use ureq::unversioned::transport::{Connector, NextTimeout, RustlsConnector, TcpConnector};
-use ureq::{Agent, Timeout};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::{Instant, timeout_at};
 
-/// Timeout for the lookup and for the connection.
-const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// Bytes of a response that are read, so that the connection can be reused.
-const RESPONSE_BYTES: u64 = 64 * 1024;
-/// Maximum response head, bytes.
-const HEADER_BYTES: usize = 16 * 1024;
-/// Idle connections that are kept.
-const IDLE_CONNECTIONS: usize = 8;
-/// Maximum length of a stored error, characters.
-const REASON_CHARS: usize = 200;
+const RESPONSE_BYTES: usize = 64 * 1024;
 
 /// A webhook request.
 #[derive(Debug)]
-pub struct WebhookRequest<'a> {
+pub struct WebhookRequest {
     /// Receiver.
-    pub url: &'a WebhookUrl,
+    pub url: WebhookUrl,
+    /// Whose it is.
+    pub user: UserId,
     /// Value of `webhook-id`.
     pub id: DeliveryId,
     /// Value of `webhook-timestamp`, unix seconds.
@@ -37,7 +36,7 @@ pub struct WebhookRequest<'a> {
     /// Value of `webhook-signature`.
     pub signature: String,
     /// JSON body.
-    pub body: &'a [u8],
+    pub body: Bytes,
 }
 
 /// The relevant part of a response.
@@ -49,120 +48,153 @@ pub struct WebhookResponse {
     pub retry_after: Option<String>,
 }
 
-/// Why there is no response, without secrets.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SendError {
-    /// The receiver's address is not public.
-    #[error(
-        "the receiver is not on the public internet; if it is yours, the operator can open it with \
-         webhooks.allow_private_addresses"
-    )]
-    Refused,
-    /// Any other failure.
-    #[error("{0}")]
-    Failed(String),
+type ReportEnd = dyn FnOnce(Result<WebhookResponse, SendError>) + Send;
+
+/// Takes the outcome of an attempt. One that is dropped reports a fault of this server.
+pub struct AttemptEnd(Option<Box<ReportEnd>>);
+
+impl AttemptEnd {
+    /// Calls `report` once.
+    pub fn new(report: impl FnOnce(Result<WebhookResponse, SendError>) + Send + 'static) -> Self {
+        Self(Some(Box::new(report)))
+    }
+
+    /// The attempt has ended.
+    pub fn report(mut self, outcome: Result<WebhookResponse, SendError>) {
+        if let Some(report) = self.0.take() {
+            report(outcome);
+        }
+    }
+}
+
+impl Drop for AttemptEnd {
+    fn drop(&mut self) {
+        if let Some(report) = self.0.take() {
+            report(Err(SendError::because("a fault of this server")));
+        }
+    }
 }
 
 /// Sends webhook requests.
 pub trait WebhookSender: Send + Sync {
-    /// Sends a request and waits for the response or the timeout.
-    fn send(&self, request: &WebhookRequest<'_>) -> Result<WebhookResponse, SendError>;
+    /// Begins to send a request. `end` gets the response, or why there is none. Does not block.
+    fn start(&self, request: WebhookRequest, end: AttemptEnd);
 }
 
 /// Sends over HTTP.
 #[derive(Debug)]
-pub struct HttpSender(Agent);
+pub struct HttpSender {
+    client: Arc<WebhookClient>,
+    /// There until it is dropped.
+    runtime: Option<Runtime>,
+}
 
 impl HttpSender {
     /// A client that connects to permitted addresses only and gives up after `timeout`.
-    pub fn new(policy: AddressPolicy, timeout: Duration) -> Self {
-        let config = client_config()
-            .accept_encoding("identity")
-            .timeout_resolve(Some(CONNECT_TIME))
-            .timeout_connect(Some(CONNECT_TIME))
-            .timeout_global(Some(timeout))
-            .max_response_header_size(HEADER_BYTES)
-            .max_idle_connections(IDLE_CONNECTIONS)
-            .max_idle_connections_per_host(1)
-            .build();
-        let connector = TcpConnector::default().chain(RustlsConnector::default());
-        Self(Agent::with_parts(
-            config,
-            connector,
-            GuardedResolver { policy, names: DefaultResolver::default() },
-        ))
+    pub fn new(policy: AddressPolicy, timeout: Duration) -> io::Result<Self> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .max_blocking_threads(lookup_threads())
+            .thread_name("webhook-io")
+            .enable_all()
+            .build()?;
+        let connections = ReceiverConnections::new(PermittedAddresses::new(policy, Arc::new(SystemNames)))?;
+        Ok(Self { client: Arc::new(WebhookClient { connections, timeout }), runtime: Some(runtime) })
+    }
+}
+
+impl Drop for HttpSender {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // A lookup may hang for long.
+            runtime.shutdown_background();
+        }
     }
 }
 
 impl WebhookSender for HttpSender {
-    fn send(&self, request: &WebhookRequest<'_>) -> Result<WebhookResponse, SendError> {
-        let call = self
-            .0
-            .post(request.url.reveal())
-            .content_type("application/json")
-            .header("webhook-id", request.id.to_string())
-            .header("webhook-timestamp", request.timestamp_s.to_string())
-            .header("webhook-signature", &request.signature);
-        let response = call.send(request.body).map_err(send_error)?;
-        let retry_after = response.headers().get("retry-after").and_then(|line| line.to_str().ok());
+    fn start(&self, request: WebhookRequest, end: AttemptEnd) {
+        let client = Arc::clone(&self.client);
+        if let Some(runtime) = &self.runtime {
+            drop(runtime.spawn(async move { end.report(client.send(request).await) }));
+        }
+    }
+}
+
+#[derive(Debug)]
+struct WebhookClient {
+    connections: ReceiverConnections,
+    timeout: Duration,
+}
+
+impl WebhookClient {
+    async fn send(&self, request: WebhookRequest) -> Result<WebhookResponse, SendError> {
+        let deadline = Instant::now() + self.timeout;
+        let uri: Uri = request.url.reveal().parse().map_err(|_| unusable())?;
+        let (origin, user) = (Origin::of(&uri), request.user);
+        let head = self.head(user, &origin, into_http(request, &uri)?);
+        let (connection, response) =
+            timeout_at(deadline, head).await.map_err(|_| SendError::because("no answer in time"))??;
+        let retry_after = response.headers().get(RETRY_AFTER).and_then(|line| line.to_str().ok());
         let answer = WebhookResponse {
             status: response.status().as_u16(),
             retry_after: retry_after.map(str::to_owned),
         };
         // The status is the answer; a body that breaks off changes nothing.
-        drop(copy(&mut response.into_body().into_reader().take(RESPONSE_BYTES), &mut sink()));
+        if timeout_at(deadline, is_read(response)).await.unwrap_or(false) {
+            self.connections.keep(origin, connection);
+        }
         Ok(answer)
     }
-}
 
-/// Describes an error without the URL, which may hold a token.
-fn send_error(error: ureq::Error) -> SendError {
-    use ureq::Error::{
-        BadUri, ConnectionFailed, HostNotFound, Http, Io, Other, Rustls, Timeout as TimedOut, Tls,
-    };
-    let text = match error {
-        Other(inner) => match inner.downcast::<SendError>() {
-            Ok(refusal) => return *refusal,
-            Err(_) => "the request failed".to_owned(),
-        },
-        TimedOut(Timeout::Resolve) => "the receiver's name was not found in time".to_owned(),
-        TimedOut(Timeout::Connect) => "no connection in time".to_owned(),
-        TimedOut(_) => "no answer in time".to_owned(),
-        HostNotFound => "the receiver's name is not known".to_owned(),
-        ConnectionFailed => "no connection".to_owned(),
-        Io(error) => error.to_string(),
-        Rustls(error) => format!("TLS: {error}"),
-        Tls(reason) => format!("TLS: {reason}"),
-        BadUri(_) | Http(_) => "the URL cannot be used".to_owned(),
-        _ => "the receiver does not speak HTTP as it should".to_owned(),
-    };
-    SendError::Failed(text.chars().filter(|c| !c.is_control()).take(REASON_CHARS).collect())
-}
-
-/// Resolves names and drops forbidden addresses. The connection uses the checked addresses themselves, so DNS
-/// rebinding gains nothing.
-#[derive(Debug)]
-struct GuardedResolver {
-    policy: AddressPolicy,
-    names: DefaultResolver,
-}
-
-impl Resolver for GuardedResolver {
-    fn resolve(
+    /// Sends a request and reads the head of the response.
+    async fn head(
         &self,
-        uri: &Uri,
-        config: &Config,
-        timeout: NextTimeout,
-    ) -> Result<ResolvedSocketAddrs, ureq::Error> {
-        let resolved = self.names.resolve(uri, config, timeout)?;
-        let mut permitted = self.empty();
-        let is_permitted = |ip: IpAddr| self.policy.permits_peer(ip, is_own_address(ip));
-        for address in resolved.iter().filter(|address| is_permitted(address.ip())) {
-            permitted.push(*address);
+        user: UserId,
+        origin: &Origin,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(HttpConnection, Response<Incoming>), SendError> {
+        // The receiver may have closed an idle connection.
+        if let Some(mut connection) = self.connections.take_idle(origin)
+            && let Ok(response) = connection.send(request.clone()).await
+        {
+            return Ok((connection, response));
         }
-        if permitted.is_empty() && !resolved.is_empty() {
-            return Err(ureq::Error::Other(Box::new(SendError::Refused)));
-        }
-        Ok(permitted)
+        let mut connection = self.connections.open(user, origin).await?;
+        let response = connection.send(request).await.map_err(|error| http_error(&error))?;
+        Ok((connection, response))
     }
+}
+
+fn unusable() -> SendError {
+    SendError::because("the URL cannot be used")
+}
+
+fn into_http(request: WebhookRequest, uri: &Uri) -> Result<Request<Full<Bytes>>, SendError> {
+    let host = uri.authority().map_or("", |authority| authority.as_str());
+    let target = uri.path_and_query().map_or("/", |target| target.as_str());
+    Request::post(target)
+        .header(HOST, host)
+        .header(USER_AGENT, concat!("nanoclaw/", env!("CARGO_PKG_VERSION")))
+        .header(ACCEPT, "*/*")
+        .header(ACCEPT_ENCODING, "identity")
+        .header(CONTENT_TYPE, "application/json")
+        .header("webhook-id", request.id.to_string())
+        .header("webhook-timestamp", request.timestamp_s.to_string())
+        .header("webhook-signature", request.signature)
+        .body(Full::new(request.body))
+        .map_err(|_| unusable())
+}
+
+/// Reads a body; whether it ended within its limit.
+async fn is_read(response: Response<Incoming>) -> bool {
+    let (mut body, mut bytes) = (response.into_body(), 0_usize);
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else { return false };
+        bytes = bytes.saturating_add(frame.data_ref().map_or(0, Bytes::len));
+        if bytes > RESPONSE_BYTES {
+            return false;
+        }
+    }
+    true
 }

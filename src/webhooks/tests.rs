@@ -1,16 +1,16 @@
 //! Tests of the dispatcher with a manual clock, an in-memory outbox and scripted receivers.
 
 use super::*;
+use crate::domain::delivery_turns::{DeliveryTurns, DueDelivery};
 use crate::domain::id::{DeliveryId, JobId, UserId};
 use crate::domain::webhook::{Delivery, DeliveryAttempt, DeliveryState, WebhookSubject, WebhookUrl};
 use crate::ports::{
     CancelToken, Clock, DeliveryPage, DeliveryQuery, Entropy, Outbox, Payload, Payloads, StoreError, Ticket,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
-use tokio::sync::oneshot;
 
 /// A clock that moves only when a test moves it.
 #[derive(Default)]
@@ -34,9 +34,6 @@ impl Entropy for ZeroEntropy {
     }
 }
 
-/// Resolves the ticket of a delayed record.
-type PendingCommit = oneshot::Sender<Result<(), StoreError>>;
-
 /// A simple outbox with the promises of the real one.
 #[derive(Default)]
 struct InMemoryOutbox {
@@ -44,8 +41,7 @@ struct InMemoryOutbox {
     rows: Mutex<BTreeMap<DeliveryId, Delivery>>,
     /// Error of the next record.
     refuse: Mutex<Option<StoreError>>,
-    /// Delays the next record until the test commits it; the channel tells the test that it has begun.
-    slow: Mutex<Option<mpsc::Sender<PendingCommit>>>,
+    changes: AtomicU64,
 }
 
 impl InMemoryOutbox {
@@ -55,14 +51,15 @@ impl InMemoryOutbox {
 }
 
 impl Outbox for InMemoryOutbox {
-    fn due(&self, now_ms: u64, max: usize, busy: &BTreeSet<String>) -> Result<Vec<Delivery>, StoreError> {
+    fn due(&self, now_ms: u64, max: usize, turns: &DeliveryTurns) -> Result<Vec<Delivery>, StoreError> {
         let rows = self.rows.lock().expect("lock");
-        let mut due: Vec<&Delivery> =
-            rows.values().filter(|d| d.next_try_ms.is_some_and(|at_ms| at_ms <= now_ms)).collect();
-        due.sort_by_key(|d| (d.next_try_ms, d.id));
-        let mut busy_hosts = busy.clone();
-        due.retain(|d| busy_hosts.insert(d.url.host_and_port()));
-        Ok(due.into_iter().take(max).cloned().collect())
+        let due = rows.values().filter_map(|delivery| {
+            let (id, user, receiver) = (delivery.id, delivery.user, delivery.url.host_and_port());
+            let due_ms = delivery.next_try_ms.filter(|at_ms| *at_ms <= now_ms)?;
+            Some(DueDelivery { id, user, receiver, due_ms })
+        });
+        let picked = turns.pick(due.collect(), max);
+        Ok(picked.iter().filter_map(|due| rows.get(&due.id)).cloned().collect())
     }
     fn next_due_ms(&self) -> Result<Option<u64>, StoreError> {
         Ok(self.rows.lock().expect("lock").values().filter_map(|d| d.next_try_ms).min())
@@ -70,11 +67,6 @@ impl Outbox for InMemoryOutbox {
     fn settle(&self, id: DeliveryId, attempt: DeliveryAttempt) -> Ticket<()> {
         if let Some(error) = self.refuse.lock().expect("lock").take() {
             return Ticket::resolved(Err(error));
-        }
-        if let Some(started) = self.slow.lock().expect("lock").take() {
-            let (sender, ticket) = Ticket::new();
-            started.send(sender).expect("the test listens");
-            return ticket;
         }
         let now_ms = self.clock.now_ms();
         self.rows.lock().expect("lock").get_mut(&id).expect("a delivery").take(&attempt, now_ms);
@@ -91,7 +83,13 @@ impl Outbox for InMemoryOutbox {
     fn deliveries(&self, _: &DeliveryQuery) -> Result<DeliveryPage, StoreError> {
         unreachable!("dispatchers list nothing")
     }
-    fn wait_for_deliveries(&self, _: &CancelToken, _: Duration) {}
+    fn delivery_changes(&self) -> u64 {
+        self.changes.load(Ordering::SeqCst)
+    }
+    fn wait_for_deliveries(&self, _: u64, _: &CancelToken, _: Duration) {}
+    fn wake_dispatcher(&self) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 struct FixedPayload(Payload);
@@ -102,16 +100,18 @@ impl Payloads for FixedPayload {
     }
 }
 
-type Script = Box<dyn Fn(&WebhookRequest<'_>, usize) -> Result<WebhookResponse, SendError> + Send + Sync>;
+/// What a receiver does with a request: `None` leaves it without an answer.
+type Script = Box<dyn Fn(&WebhookRequest, usize) -> Option<Result<WebhookResponse, SendError>> + Send + Sync>;
 
-/// A sender that follows a script and remembers ids and signatures.
+/// A sender that follows a script and remembers receivers, ids and signatures.
 struct ScriptedSender {
     script: Script,
     requests: Mutex<Vec<(String, String)>>,
+    unanswered: Mutex<VecDeque<(WebhookRequest, AttemptEnd)>>,
 }
 
 impl WebhookSender for ScriptedSender {
-    fn send(&self, request: &WebhookRequest<'_>) -> Result<WebhookResponse, SendError> {
+    fn start(&self, request: WebhookRequest, end: AttemptEnd) {
         let number = {
             let mut requests = self.requests.lock().expect("lock");
             requests.push((
@@ -120,7 +120,10 @@ impl WebhookSender for ScriptedSender {
             ));
             requests.len() - 1
         };
-        (self.script)(request, number)
+        match (self.script)(&request, number) {
+            Some(outcome) => end.report(outcome),
+            None => self.unanswered.lock().expect("lock").push_back((request, end)),
+        }
     }
 }
 
@@ -128,23 +131,32 @@ struct Fixture {
     outbox: Arc<InMemoryOutbox>,
     sender: Arc<ScriptedSender>,
     clock: Arc<ManualClock>,
-    dispatcher: Arc<Dispatcher>,
+    dispatcher: Dispatcher,
 }
 
+/// Receivers that always answer.
 fn fixture(
-    script: impl Fn(&WebhookRequest<'_>, usize) -> Result<WebhookResponse, SendError> + Send + Sync + 'static,
+    script: impl Fn(&WebhookRequest, usize) -> Result<WebhookResponse, SendError> + Send + Sync + 'static,
 ) -> Fixture {
+    fixture_with(
+        Payload::Body(b"{}".to_vec()),
+        Box::new(move |request, number| Some(script(request, number))),
+    )
+}
+
+/// Hosts whose name begins with `slow` do not answer; others do.
+fn with_hanging_hosts() -> Fixture {
+    let is_slow = |request: &WebhookRequest| request.url.host_and_port().starts_with("slow");
+    let script: Script = Box::new(move |request, _| (!is_slow(request)).then(|| Ok(answer(200))));
     fixture_with(Payload::Body(b"{}".to_vec()), script)
 }
 
-fn fixture_with(
-    payload: Payload,
-    script: impl Fn(&WebhookRequest<'_>, usize) -> Result<WebhookResponse, SendError> + Send + Sync + 'static,
-) -> Fixture {
+fn fixture_with(payload: Payload, script: Script) -> Fixture {
     let clock = Arc::new(ManualClock::default());
     clock.0.store(1_000_000, Ordering::SeqCst);
     let outbox = Arc::new(InMemoryOutbox { clock: Arc::clone(&clock), ..InMemoryOutbox::default() });
-    let sender = Arc::new(ScriptedSender { script: Box::new(script), requests: Mutex::default() });
+    let sender =
+        Arc::new(ScriptedSender { script, requests: Mutex::default(), unanswered: Mutex::default() });
     let dispatcher = Dispatcher::new(DispatcherPorts {
         outbox: Arc::<InMemoryOutbox>::clone(&outbox),
         payloads: Arc::new(FixedPayload(payload)),
@@ -154,15 +166,19 @@ fn fixture_with(
         entropy: Arc::new(ZeroEntropy),
         meter: Arc::new(crate::ports::NoopMeter),
     });
-    Fixture { outbox, sender, clock, dispatcher: Arc::new(dispatcher) }
+    Fixture { outbox, sender, clock, dispatcher }
 }
 
 impl Fixture {
     fn add(&self, bits: u128, url: &str) {
+        self.add_for(UserId(1), bits, url);
+    }
+
+    fn add_for(&self, user: UserId, bits: u128, url: &str) {
         let url = WebhookUrl::try_from(url.to_owned()).expect("a URL");
         let (id, now_ms) = (DeliveryId::from_bits(bits), self.clock.now_ms());
         let subject = WebhookSubject::Job(JobId::from_bits(bits));
-        self.outbox.rows.lock().expect("lock").insert(id, Delivery::new(id, UserId(1), subject, url, now_ms));
+        self.outbox.rows.lock().expect("lock").insert(id, Delivery::new(id, user, subject, url, now_ms));
     }
 
     fn pass(&self, ms: u64) {
@@ -176,6 +192,18 @@ impl Fixture {
     fn tick(&self) -> DispatchOutcome {
         self.dispatcher.tick().expect("the outbox works")
     }
+
+    /// Ticks until nothing more may begin.
+    fn run(&self) {
+        while self.tick() != DispatchOutcome::Idle {}
+    }
+
+    /// Answers the request that has waited longest.
+    fn answer_first(&self) {
+        let (request, end) = self.sender.unanswered.lock().expect("lock").pop_front().expect("a request");
+        drop(request);
+        end.report(Ok(answer(200)));
+    }
 }
 
 fn answer(status: u16) -> WebhookResponse {
@@ -185,11 +213,11 @@ fn answer(status: u16) -> WebhookResponse {
 #[test]
 fn a_delivered_webhook_is_settled_and_not_sent_again() {
     let fixture = fixture(|request, _| {
-        assert_eq!(request.body, b"{}");
+        assert_eq!(request.body.as_ref(), b"{}");
         Ok(answer(204))
     });
     fixture.add(1, "https://a.test/hook");
-    assert_eq!(fixture.tick(), DispatchOutcome::Attempted(DeliveryId::from_bits(1)));
+    assert_eq!(fixture.tick(), DispatchOutcome::Begun(1));
     assert_eq!(fixture.tick(), DispatchOutcome::Idle);
     let row = fixture.outbox.get(1);
     assert_eq!((row.state, row.tries, row.last_status), (DeliveryState::Delivered, 1, Some(204)));
@@ -199,13 +227,13 @@ fn a_delivered_webhook_is_settled_and_not_sent_again() {
 fn a_500_is_retried_with_the_same_id_and_a_new_signature() {
     let fixture = fixture(|_, number| Ok(answer(if number == 0 { 500 } else { 200 })));
     fixture.add(1, "https://a.test/hook");
-    fixture.tick();
+    fixture.run();
     let row = fixture.outbox.get(1);
     assert_eq!((row.state, row.last_status), (DeliveryState::Pending, Some(500)));
     assert_eq!(row.next_try_ms, Some(1_000_000 + 4_500), "5 s less a tenth");
     assert_eq!(fixture.tick(), DispatchOutcome::Idle, "not before its time");
     fixture.pass(4_500);
-    fixture.tick();
+    fixture.run();
     let row = fixture.outbox.get(1);
     assert_eq!((row.state, row.tries, row.last_error), (DeliveryState::Delivered, 2, None));
     let sent_headers: Vec<String> =
@@ -221,7 +249,7 @@ fn a_500_is_retried_with_the_same_id_and_a_new_signature() {
 fn status_410_makes_a_delivery_dead() {
     let fixture = fixture(|_, _| Ok(answer(410)));
     fixture.add(1, "https://a.test/hook");
-    fixture.tick();
+    fixture.run();
     assert_eq!((fixture.outbox.get(1).state, fixture.outbox.get(1).tries), (DeliveryState::Dead, 1));
 }
 
@@ -231,7 +259,7 @@ fn p4_after_ten_attempts_a_delivery_is_dead_with_its_last_error() {
     fixture.add(1, "https://a.test/hook");
     let mut tries = 0;
     while fixture.outbox.get(1).state == DeliveryState::Pending {
-        assert!(matches!(fixture.tick(), DispatchOutcome::Attempted(_)));
+        fixture.run();
         tries += 1;
         assert!(tries <= 10, "it ends");
         fixture.pass(27 * 3_600 * 1_000);
@@ -244,9 +272,9 @@ fn p4_after_ten_attempts_a_delivery_is_dead_with_its_last_error() {
 
 #[test]
 fn a_delivery_of_a_deleted_subject_is_given_up_without_a_request() {
-    let fixture = fixture_with(Payload::Nothing("the job is not there any more"), |_, _| Ok(answer(200)));
+    let fixture = fixture_with(Payload::Nothing("the job is not there any more"), Box::new(|_, _| None));
     fixture.add(1, "https://a.test/hook");
-    fixture.tick();
+    fixture.run();
     let row = fixture.outbox.get(1);
     assert_eq!(row.state, DeliveryState::Dead);
     assert_eq!(row.last_error.as_deref(), Some("the job is not there any more"));
@@ -254,97 +282,96 @@ fn a_delivery_of_a_deleted_subject_is_given_up_without_a_request() {
 }
 
 #[test]
-fn a_hanging_host_delays_only_its_own_deliveries() {
-    let (release, released) = mpsc::channel::<()>();
-    let released = Mutex::new(released);
-    let (started, hangs) = mpsc::channel();
-    let fixture = fixture(move |request, _| {
-        if request.url.host_and_port() == "slow.test" {
-            started.send(()).expect("the test listens");
-            released.lock().expect("lock").recv().expect("released");
-        }
-        Ok(answer(200))
-    });
+fn a_hanging_receiver_delays_only_its_own_deliveries() {
+    let fixture = with_hanging_hosts();
     fixture.add(1, "https://slow.test/1");
     fixture.add(2, "https://slow.test/2");
-    let dispatcher = Arc::clone(&fixture.dispatcher);
-    let hanging = std::thread::spawn(move || dispatcher.tick());
-    hangs.recv().expect("it hangs");
+    fixture.run();
     fixture.add(3, "https://quick.test/1");
     fixture.add(4, "https://quick.test/2");
-    assert_eq!(fixture.tick(), DispatchOutcome::Attempted(DeliveryId::from_bits(3)));
-    assert_eq!(fixture.tick(), DispatchOutcome::Attempted(DeliveryId::from_bits(4)));
-    assert_eq!(fixture.tick(), DispatchOutcome::Idle, "one at a time for a host");
-    release.send(()).expect("it listens");
-    assert_eq!(hanging.join().expect("no panic"), Ok(DispatchOutcome::Attempted(DeliveryId::from_bits(1))));
-    release.send(()).expect("it listens");
-    assert_eq!(fixture.tick(), DispatchOutcome::Attempted(DeliveryId::from_bits(2)));
+    fixture.run();
+    assert_eq!(fixture.hosts(), ["slow.test", "quick.test", "quick.test"], "one at a time for a receiver");
+    fixture.answer_first();
+    fixture.run();
+    assert_eq!(fixture.outbox.get(1).state, DeliveryState::Delivered);
+    assert_eq!(fixture.hosts().last().map(String::as_str), Some("slow.test"), "the second one");
+    assert_eq!(fixture.dispatcher.in_progress(), 1);
 }
 
 #[test]
-fn deliveries_alternate_between_hosts() {
-    let fixture = fixture(|_, _| Ok(answer(200)));
-    for bits in 1..=5 {
-        fixture.add(bits, "https://busy.test/hook");
+fn p7_a_receiver_is_called_at_once_beside_a_thousand_that_hang() {
+    let fixture = with_hanging_hosts();
+    for bits in 1..=1_500 {
+        fixture.add(bits, &format!("https://slow{bits}.test/hook"));
     }
-    fixture.pass(1);
-    fixture.add(6, "https://rare.test/hook");
+    fixture.run();
+    let hanging = fixture.hosts().len();
+    assert!((1_000..1_500).contains(&hanging), "{hanging} of one user hang");
+    fixture.add_for(UserId(2), 2_001, "https://quick.test/hook");
     fixture.tick();
-    fixture.tick();
-    assert_eq!(fixture.hosts(), ["busy.test", "rare.test"]);
+    assert_eq!(fixture.hosts().last().map(String::as_str), Some("quick.test"));
+    let before = fixture.dispatcher.changes();
+    fixture.answer_first();
+    assert_ne!(fixture.dispatcher.changes(), before, "the thread wakes to record the end");
+    fixture.run();
+    assert_eq!(fixture.hosts().len(), hanging + 2, "the place goes to the next");
+}
+
+#[test]
+fn p8_a_payload_counts_as_its_users_until_it_is_sent() {
+    let large = Payload::Body(vec![b'x'; 9 * 1024 * 1024]);
+    let fixture = fixture_with(large, Box::new(|_, _| None));
+    for bits in 1..=5 {
+        fixture.add(bits, &format!("https://slow{bits}.test/hook"));
+    }
+    fixture.run();
+    assert_eq!(fixture.hosts().len(), 2, "18 of 16 MiB");
+    fixture.add_for(UserId(2), 6, "https://b.test/hook");
+    fixture.run();
+    assert_eq!(fixture.hosts().len(), 3);
+    fixture.answer_first();
+    fixture.run();
+    assert_eq!(fixture.hosts().len(), 4, "the first is sent");
 }
 
 #[test]
 fn an_attempt_is_recorded_before_the_next_one_is_sent() {
     let fixture = fixture(|_, _| Ok(answer(200)));
     fixture.add(1, "https://a.test/hook");
-    *fixture.outbox.refuse.lock().expect("lock") = Some(StoreError::Full);
-    assert_eq!(fixture.dispatcher.tick(), Err(StoreError::Full));
-    *fixture.outbox.refuse.lock().expect("lock") = Some(StoreError::Full);
-    assert_eq!(fixture.dispatcher.tick(), Err(StoreError::Full));
-    assert_eq!(fixture.tick(), DispatchOutcome::Idle);
-    assert_eq!(fixture.hosts().len(), 1, "sent once");
+    fixture.tick();
+    fixture.add(2, "https://b.test/hook");
+    for _ in 0..2 {
+        *fixture.outbox.refuse.lock().expect("lock") = Some(StoreError::Full);
+        assert_eq!(fixture.dispatcher.tick(), Err(StoreError::Full));
+    }
+    assert_eq!(fixture.hosts().len(), 1, "nothing is sent meanwhile");
+    fixture.run();
+    assert_eq!(fixture.hosts(), ["a.test", "b.test"], "each is sent once");
     assert_eq!(fixture.outbox.get(1).state, DeliveryState::Delivered);
-}
-
-#[test]
-fn a_slow_commit_of_one_thread_does_not_block_the_others() {
-    let fixture = fixture(|_, _| Ok(answer(200)));
-    fixture.add(1, "https://a.test/hook");
-    *fixture.outbox.refuse.lock().expect("lock") = Some(StoreError::Full);
-    assert_eq!(fixture.dispatcher.tick(), Err(StoreError::Full));
-    let (started, commit) = mpsc::channel();
-    *fixture.outbox.slow.lock().expect("lock") = Some(started);
-    let dispatcher = Arc::clone(&fixture.dispatcher);
-    let recording = std::thread::spawn(move || dispatcher.tick());
-    let commit = commit.recv().expect("the attempt is being recorded");
-    let (dispatcher, (done, other)) = (Arc::clone(&fixture.dispatcher), mpsc::channel());
-    std::thread::spawn(move || done.send(dispatcher.tick()));
-    let other =
-        other.recv_timeout(Duration::from_secs(5)).expect("the other thread does not wait for the disk");
-    assert_eq!(other, Ok(DispatchOutcome::Idle), "nothing is sent before the attempt is recorded");
-    commit.send(Ok(())).expect("it waits");
-    assert!(recording.join().expect("no panic").is_ok());
 }
 
 #[test]
 fn an_unreadable_row_does_not_block_other_deliveries() {
     let fixture = fixture(|_, _| Ok(answer(200)));
     fixture.add(1, "https://a.test/hook");
+    fixture.tick();
+    fixture.outbox.rows.lock().expect("lock").remove(&DeliveryId::from_bits(1));
     *fixture.outbox.refuse.lock().expect("lock") = Some(StoreError::Corrupt("a bad sector".into()));
-    assert_eq!(fixture.tick(), DispatchOutcome::Attempted(DeliveryId::from_bits(1)));
     fixture.add(2, "https://b.test/hook");
-    assert_eq!(fixture.tick(), DispatchOutcome::Attempted(DeliveryId::from_bits(2)));
+    assert_eq!(fixture.tick(), DispatchOutcome::Begun(1));
+    assert_eq!(fixture.dispatcher.in_progress(), 1, "nothing of the unreadable one is kept");
 }
 
 #[test]
-fn a_panic_while_sending_fails_only_that_delivery() {
-    let fixture = fixture(|_, _| panic!("deep down"));
-    fixture.add(1, "https://a.test/hook");
-    fixture.tick();
+fn an_attempt_that_is_lost_fails_only_its_delivery() {
+    let fixture = with_hanging_hosts();
+    fixture.add(1, "https://slow.test/hook");
+    fixture.run();
+    fixture.sender.unanswered.lock().expect("lock").clear();
+    fixture.run();
     assert_eq!(fixture.outbox.get(1).last_error.as_deref(), Some("a fault of this server"));
     fixture.pass(5_000);
-    assert!(matches!(fixture.tick(), DispatchOutcome::Attempted(_)), "its host is free again");
+    assert_eq!(fixture.tick(), DispatchOutcome::Begun(1), "its receiver is free again");
 }
 
 mod wire {
@@ -352,16 +379,37 @@ mod wire {
 
     use super::*;
     use crate::domain::address::AddressPolicy;
+    use bytes::Bytes;
     use std::io::{Read, Write};
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
 
     fn send(policy: &[&str], url: &str) -> Result<WebhookResponse, SendError> {
         let allowed: Vec<String> = policy.iter().map(|text| (*text).to_owned()).collect();
         let policy = AddressPolicy::new(&allowed).expect("ranges");
         let url = WebhookUrl::try_from(url.to_owned()).expect("a URL");
-        let sender = HttpSender::new(policy, Duration::from_secs(20));
+        let sender = HttpSender::new(policy, Duration::from_secs(20)).expect("a runtime");
+        send_with(&sender, url)
+    }
+
+    fn send_with(sender: &HttpSender, url: WebhookUrl) -> Result<WebhookResponse, SendError> {
         let (id, signature) = (DeliveryId::from_bits(1), "v1,x".to_owned());
-        sender.send(&WebhookRequest { url: &url, id, timestamp_s: 7, signature, body: b"{}" })
+        let body = Bytes::from_static(b"{}");
+        let (report, outcome) = mpsc::channel();
+        let end = AttemptEnd::new(move |outcome| report.send(outcome).expect("the test listens"));
+        sender.start(WebhookRequest { url, user: UserId(1), id, timestamp_s: 7, signature, body }, end);
+        outcome.recv().expect("an outcome")
+    }
+
+    /// Reads a request, up to its end or that of the connection.
+    fn read_request(stream: &mut TcpStream) -> Vec<u8> {
+        let (mut request, mut piece) = (Vec::new(), [0; 1_024]);
+        while !request.ends_with(b"\r\n\r\n{}") {
+            match stream.read(&mut piece) {
+                Ok(amount) if amount > 0 => request.extend_from_slice(&piece[..amount]),
+                _ => break,
+            }
+        }
+        request
     }
 
     /// Answers every connection with these bytes.
@@ -370,14 +418,7 @@ mod wire {
         let port = listener.local_addr().expect("an address").port();
         std::thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {
-                let mut request = Vec::new();
-                let mut piece = [0; 1_024];
-                while !request.ends_with(b"\r\n\r\n{}") {
-                    match stream.read(&mut piece) {
-                        Ok(amount) if amount > 0 => request.extend_from_slice(&piece[..amount]),
-                        _ => break,
-                    }
-                }
+                read_request(&mut stream);
                 drop(stream.write_all(says.as_bytes()));
             }
         });
@@ -419,6 +460,35 @@ mod wire {
                 }
                 other => panic!("{other:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn a_connection_is_used_again_and_one_that_was_closed_is_replaced() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}/", listener.local_addr().expect("an address"));
+        let server = std::thread::spawn(move || {
+            let mut requests = Vec::new();
+            for count in [2, 1] {
+                let (mut stream, _) = listener.accept().expect("a connection");
+                for _ in 0..count {
+                    requests.push(String::from_utf8(read_request(&mut stream)).expect("text"));
+                    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").expect("a client");
+                }
+            }
+            requests
+        });
+        let policy = AddressPolicy::new(&["127.0.0.1".to_owned()]).expect("a range");
+        let sender = HttpSender::new(policy, Duration::from_secs(20)).expect("a runtime");
+        for _ in 0..3 {
+            let url = WebhookUrl::try_from(url.clone()).expect("a URL");
+            assert_eq!(send_with(&sender, url).expect("an answer").status, 200);
+        }
+        let requests = server.join().expect("the server");
+        assert!(requests[0].starts_with("POST / HTTP/1.1\r\n"), "{}", requests[0]);
+        for line in ["webhook-id: ", "content-length: 2\r\n", "host: 127.0.0.1:", "accept-encoding: identity"]
+        {
+            assert!(requests[0].contains(line), "{line} {}", requests[0]);
         }
     }
 

@@ -1,5 +1,5 @@
-//! The threads that run the dispatcher. A delivery in progress at shutdown is not awaited: it is sent again
-//! after the next start.
+//! The thread that runs the dispatcher. A delivery in progress at shutdown is not awaited for long: it is
+//! sent again after the next start.
 
 use super::dispatcher::{DispatchOutcome, Dispatcher};
 use crate::ports::{CancelReason, CancelToken, Clock, StoreError};
@@ -7,42 +7,34 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Number of threads, and so of deliveries at once.
-const THREADS: usize = 4;
-/// Stack size, bytes; TLS and the client's buffers are on the heap.
-const STACK_BYTES: usize = 512 * 1024;
-/// Polling interval while threads end.
+/// Polling interval while the thread ends.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The threads could not be started.
+/// The thread could not be started.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot start the threads for webhooks: {0}")]
-pub struct DispatcherThreadsError(std::io::Error);
+pub struct DispatcherThreadError(#[from] std::io::Error);
 
-/// Running webhook threads.
-pub struct DispatcherThreads {
+/// The running thread.
+pub struct DispatcherThread {
     stop: CancelToken,
     clock: Arc<dyn Clock>,
-    threads: Vec<JoinHandle<()>>,
+    thread: JoinHandle<()>,
 }
 
-impl DispatcherThreads {
-    /// Starts the threads.
-    pub fn start(dispatcher: Dispatcher, clock: Arc<dyn Clock>) -> Result<Self, DispatcherThreadsError> {
-        let (dispatcher, stop) = (Arc::new(dispatcher), CancelToken::new(Arc::clone(&clock)));
-        let mut threads = Vec::with_capacity(THREADS);
-        for number in 1..=THREADS {
-            let (dispatcher, stop) = (Arc::clone(&dispatcher), stop.clone());
-            let thread = std::thread::Builder::new()
-                .name(format!("webhooks-{number}"))
-                .stack_size(STACK_BYTES)
-                .spawn(move || run(&dispatcher, &stop));
-            threads.push(thread.map_err(DispatcherThreadsError)?);
-        }
-        Ok(Self { stop, clock, threads })
+impl DispatcherThread {
+    /// Starts the thread.
+    pub fn start(dispatcher: Dispatcher, clock: Arc<dyn Clock>) -> Result<Self, DispatcherThreadError> {
+        let stop = CancelToken::new(Arc::clone(&clock));
+        let (stopped, wait) = (stop.clone(), CancelToken::new(Arc::clone(&clock)));
+        let thread = std::thread::Builder::new().name("webhooks".to_owned()).spawn(move || {
+            run(&dispatcher, &stopped);
+            drain(&dispatcher, &wait);
+        })?;
+        Ok(Self { stop, clock, thread })
     }
 
-    /// Tells the threads to end; nothing more is sent.
+    /// Tells the thread to end; nothing more is sent.
     pub fn stop(&self) {
         self.stop.cancel(CancelReason::Shutdown);
     }
@@ -51,7 +43,7 @@ impl DispatcherThreads {
     pub fn join(self, timeout: Duration) {
         self.stop();
         let wait = CancelToken::new(Arc::clone(&self.clock)).with_timeout(timeout);
-        while self.threads.iter().any(|thread| !thread.is_finished()) {
+        while !self.thread.is_finished() {
             if wait.is_cancelled() {
                 tracing::info!(
                     "webhook receiver did not answer before shutdown; it is called again after the next start"
@@ -65,14 +57,22 @@ impl DispatcherThreads {
 
 fn run(dispatcher: &Dispatcher, stop: &CancelToken) {
     while stop.reason().is_none() {
+        let seen = dispatcher.changes();
         match dispatcher.tick() {
-            Ok(DispatchOutcome::Attempted(_)) => {}
-            Ok(DispatchOutcome::Idle) => dispatcher.wait(stop),
+            Ok(DispatchOutcome::Begun(_)) => {}
+            Ok(DispatchOutcome::Idle) => dispatcher.wait(seen, stop),
             Err(StoreError::Closed) => break,
             Err(error) => {
                 tracing::warn!(%error, "store failed; webhooks wait");
                 dispatcher.recover(stop);
             }
         }
+    }
+}
+
+/// Records what is in progress.
+fn drain(dispatcher: &Dispatcher, wait: &CancelToken) {
+    while dispatcher.in_progress() > 0 && dispatcher.record_ended() != Err(StoreError::Closed) {
+        wait.sleep(POLL_INTERVAL);
     }
 }

@@ -5,13 +5,13 @@ use super::client_records::Used;
 use super::server_process::ServerProcess;
 use super::world::World;
 use crate::support::store::{ANN, BOB, job};
+use nanoclaw::domain::delivery_turns::DeliveryTurns;
 use nanoclaw::domain::id::{BatchId, ScheduleId, UserId};
 use nanoclaw::domain::idempotency::IdempotencyKey;
 use nanoclaw::domain::schedule::{Schedule, ScheduledRequest};
 use nanoclaw::domain::timing::Timing;
 use nanoclaw::domain::webhook::{AfterAttempt, DeliveryAttempt, WebhookUrl};
 use nanoclaw::ports::{Clock, Idempotent, JobChangeError, NewBatch, NewJob, NewLine, Store};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -171,7 +171,10 @@ impl World {
     fn deliver(self: &Arc<Self>) {
         let process = self.process();
         let now_ms = self.clock.now_ms();
-        let due = process.sim_store.read(|store| store.due(now_ms, 3, &BTreeSet::new())).unwrap_or_default();
+        let due = process
+            .sim_store
+            .read(|store| store.due(now_ms, 3, &DeliveryTurns::default()))
+            .unwrap_or_default();
         // A nested call may settle the second delivery meanwhile, so the state that was read counts.
         for delivery in &due {
             self.oracle(|oracle| oracle.met_delivery(delivery));

@@ -11,6 +11,7 @@ use crate::support::store::{
     ANN, BOB, ManualClock, cancelled, cost, delta, done, exported, id, imported, job, name, turn,
 };
 use nanoclaw::domain::account::Quota;
+use nanoclaw::domain::delivery_turns::DeliveryTurns;
 use nanoclaw::domain::handed_approvals::{ApprovalRequestRef, DecidedCall, HandedApprovals};
 use nanoclaw::domain::id::BatchId;
 use nanoclaw::domain::idempotency::IdempotencyKey;
@@ -27,7 +28,7 @@ use nanoclaw::ports::{AccountChange, NewBatch, NewLine, Store, StoreError, Submi
 use nanoclaw::store::options::StoreOptions;
 use nanoclaw::store::{AtomicFile, OpenError, backup_closed, restore};
 use redb::{ReadableDatabase, ReadableTableMetadata, TableHandle};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -125,7 +126,8 @@ fn fill_the_other_tables(fixture: &Fixture) {
     background_job.spec.run_at_ms = Some(9_000_000);
     fixture.submit([background_job, turn(9, ANN, "gone")]);
     fixture.store.remove_conversation(ANN, name("gone")).wait().unwrap();
-    let delivery = fixture.store.due(2_000_000, 1, &BTreeSet::new()).unwrap().pop().expect("a delivery");
+    let delivery =
+        fixture.store.due(2_000_000, 1, &DeliveryTurns::default()).unwrap().pop().expect("a delivery");
     fixture
         .store
         .settle(delivery.id, DeliveryAttempt { status: Some(410), error: None, next: AfterAttempt::Dead })

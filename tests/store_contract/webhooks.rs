@@ -2,6 +2,7 @@
 
 use super::fixture::Fixture;
 use crate::support::store::{ANN, BOB, done, id, job};
+use nanoclaw::domain::delivery_turns::DeliveryTurns;
 use nanoclaw::domain::event::FailureCode;
 use nanoclaw::domain::id::{DeliveryId, UserId};
 use nanoclaw::domain::job::JobStatus;
@@ -21,7 +22,7 @@ fn hooked(number: u128, user: UserId, host: &str) -> NewJob {
 }
 
 fn due(fixture: &Fixture) -> Vec<Delivery> {
-    fixture.store.due(fixture.clock.now_ms(), 100, &BTreeSet::new()).unwrap()
+    fixture.store.due(fixture.clock.now_ms(), 100, &DeliveryTurns::default()).unwrap()
 }
 
 fn all(fixture: &Fixture, user: UserId, state: Option<DeliveryState>) -> Vec<Delivery> {
@@ -128,18 +129,43 @@ fn a_failed_delivery_waits_and_the_longest_due_comes_first() {
     assert_eq!((later[1].tries, later[1].last_status), (1, Some(500)));
 }
 
+fn jobs_of(deliveries: &[Delivery]) -> Vec<WebhookSubject> {
+    deliveries.iter().map(|delivery| delivery.subject).collect()
+}
+
 #[test]
-fn only_one_delivery_is_due_for_each_host_and_none_for_a_busy_host() {
+fn only_one_delivery_of_a_user_is_due_for_each_receiver_and_none_for_a_busy_one() {
     let fixture = Fixture::new();
     for number in 1..=3 {
         run(&fixture, hooked(number, ANN, "a.test"));
     }
     run(&fixture, hooked(4, ANN, "b.test"));
     assert_eq!(due(&fixture).len(), 2);
-    let busy = BTreeSet::from(["a.test".to_owned()]);
-    let free = fixture.store.due(fixture.clock.now_ms(), 100, &busy).unwrap();
-    assert_eq!(free.iter().map(|d| d.subject).collect::<Vec<_>>(), [WebhookSubject::Job(id(4))]);
-    assert_eq!(fixture.store.due(fixture.clock.now_ms(), 1, &BTreeSet::new()).unwrap().len(), 1);
+    let mut turns = DeliveryTurns::default();
+    turns.take(ANN, "a.test");
+    let next = |turns: &DeliveryTurns, max| fixture.store.due(fixture.clock.now_ms(), max, turns).unwrap();
+    assert_eq!(jobs_of(&next(&turns, 100)), [WebhookSubject::Job(id(4))]);
+    assert_eq!(next(&DeliveryTurns::default(), 1).len(), 1);
+    assert!(next(&DeliveryTurns::default(), 0).is_empty());
+}
+
+#[test]
+fn p7_due_deliveries_of_users_take_turns() {
+    let fixture = Fixture::new();
+    for number in 1..=20 {
+        run(&fixture, hooked(number, ANN, &format!("h{number}.test")));
+        fixture.clock.advance(1);
+    }
+    run(&fixture, hooked(21, BOB, "h1.test"));
+    let next = |turns: &DeliveryTurns, max| {
+        let due = fixture.store.due(fixture.clock.now_ms(), max, turns).unwrap();
+        due.iter().map(|delivery| delivery.subject).collect::<Vec<_>>()
+    };
+    let subject = |number| WebhookSubject::Job(id(number));
+    assert_eq!(next(&DeliveryTurns::default(), 3), [1, 21, 2].map(subject));
+    let mut turns = DeliveryTurns::default();
+    turns.take(ANN, "h1.test");
+    assert_eq!(next(&turns, 2), [21, 2].map(subject), "users wait for receivers of their own alone");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Two nodes on one database: each due schedule becomes one job, and each delivery is sent by one node.
 
 use super::fixture::Fixture;
-use crate::support::store::{ANN, delta, done, id, job};
+use crate::support::store::{ANN, BOB, delta, done, id, job};
+use nanoclaw::domain::delivery_turns::DeliveryTurns;
 use nanoclaw::domain::event::Event;
 use nanoclaw::domain::id::{DeliveryId, JobId, ScheduleId};
 use nanoclaw::domain::limits::Limits;
@@ -14,11 +15,11 @@ use nanoclaw::ports::{
 };
 use nanoclaw::store::options::StoreOptions;
 use nanoclaw::webhooks::{
-    Dispatcher, DispatcherPorts, SendError, Signer, WebhookRequest, WebhookResponse, WebhookSender,
+    AttemptEnd, Dispatcher, DispatcherPorts, Signer, WebhookRequest, WebhookResponse, WebhookSender,
     secret_from_key,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Barrier, Mutex, mpsc};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -47,8 +48,11 @@ fn end_jobs(fixture: &Fixture, hosts: impl IntoIterator<Item = String>) {
 }
 
 fn due(node: &Fixture, busy: &[&str]) -> Vec<Delivery> {
-    let busy = busy.iter().map(ToString::to_string).collect();
-    node.store.due(node.clock.now_ms(), 100, &busy).unwrap()
+    let mut turns = DeliveryTurns::default();
+    for receiver in busy {
+        turns.take(ANN, receiver);
+    }
+    node.store.due(node.clock.now_ms(), 100, &turns).unwrap()
 }
 
 fn ids(deliveries: &[Delivery]) -> Vec<DeliveryId> {
@@ -113,7 +117,7 @@ fn two_nodes_send_each_delivery_once_and_one_at_a_time_to_each_host() {
         start.wait();
         while sent.lock().unwrap().len() < MANY {
             assert!(Instant::now() < end, "{} of {MANY} sent", sent.lock().unwrap().len());
-            let taken = node.store.due(node.clock.now_ms(), 3, &BTreeSet::new()).unwrap();
+            let taken = node.store.due(node.clock.now_ms(), 3, &DeliveryTurns::default()).unwrap();
             for delivery in &taken {
                 let before = active.lock().unwrap().insert(delivery.url.host_and_port(), delivery.id);
                 assert_eq!(before, None, "the host gets another delivery at this moment");
@@ -152,13 +156,15 @@ struct Receivers {
 struct NodeSender(usize, Arc<Receivers>);
 
 impl WebhookSender for NodeSender {
-    fn send(&self, request: &WebhookRequest<'_>) -> Result<WebhookResponse, SendError> {
-        let (Self(node, receivers), host) = (self, request.url.host_and_port());
+    fn start(&self, request: WebhookRequest, end: AttemptEnd) {
+        let (node, receivers, host) = (self.0, Arc::clone(&self.1), request.url.host_and_port());
         assert!(receivers.active.lock().unwrap().insert(host.clone()), "{host} gets another request now");
-        thread::sleep(Duration::from_millis(5));
-        receivers.sent.lock().unwrap().push((*node, request.id));
-        receivers.active.lock().unwrap().remove(&host);
-        Ok(WebhookResponse { status: 200, retry_after: None })
+        thread::spawn(move || {
+            thread::sleep(Duration::from_millis(5));
+            receivers.active.lock().unwrap().remove(&host);
+            receivers.sent.lock().unwrap().push((node, request.id));
+            end.report(Ok(WebhookResponse { status: 200, retry_after: None }));
+        });
     }
 }
 
@@ -203,10 +209,12 @@ fn the_dispatchers_of_two_nodes_send_each_delivery_once() {
     let dispatchers = [(&one, 1), (&other, 2)].map(|(node, number)| dispatcher(node, number, &receivers));
     let end = Instant::now() + LIMIT;
     thread::scope(|scope| {
-        for dispatcher in dispatchers.iter().flat_map(|dispatcher| [dispatcher; 4]) {
+        for dispatcher in &dispatchers {
             let receivers = &receivers;
             scope.spawn(move || {
-                while receivers.sent.lock().unwrap().len() < MANY && Instant::now() < end {
+                let is_done =
+                    || receivers.sent.lock().unwrap().len() >= MANY && dispatcher.in_progress() == 0;
+                while !is_done() && Instant::now() < end {
                     dispatcher.tick().unwrap();
                 }
             });
@@ -218,33 +226,46 @@ fn the_dispatchers_of_two_nodes_send_each_delivery_once() {
     assert_eq!(one.store.next_due_ms().unwrap(), None);
 }
 
-/// A sender whose receiver does not answer before the test lets it.
-struct HangingSender(Mutex<mpsc::Sender<String>>, Mutex<mpsc::Receiver<()>>);
+/// A sender whose receivers do not answer.
+#[derive(Default)]
+struct HangingSender(Mutex<Vec<(String, AttemptEnd)>>);
 
 impl WebhookSender for HangingSender {
-    fn send(&self, request: &WebhookRequest<'_>) -> Result<WebhookResponse, SendError> {
-        self.0.lock().unwrap().send(request.url.host_and_port()).unwrap();
-        self.1.lock().unwrap().recv().unwrap();
-        Ok(WebhookResponse { status: 200, retry_after: None })
+    fn start(&self, request: WebhookRequest, end: AttemptEnd) {
+        self.0.lock().unwrap().push((request.url.host_and_port(), end));
     }
 }
 
 #[test]
-fn a_node_that_sends_to_one_host_leaves_the_other_hosts_to_the_other_nodes() {
+fn a_node_that_sends_to_some_receivers_leaves_the_others_to_the_other_nodes() {
     let Some(one) = Fixture::new() else { return };
     let other = one.beside();
-    end_jobs(&one, (0..30).map(|number| format!("h{number:02}.test")));
-    let ((started, hosts), (answer, answers)) = (mpsc::channel(), mpsc::channel());
-    let sender = Arc::new(HangingSender(Mutex::new(started), Mutex::new(answers)));
-    let dispatcher = dispatcher_with(&one, sender);
-    thread::scope(|scope| {
-        let sending = scope.spawn(|| dispatcher.tick());
-        let host = hosts.recv().unwrap();
-        let free: BTreeSet<_> = due(&other, &[]).iter().map(|d| d.url.host_and_port()).collect();
-        answer.send(()).unwrap();
-        sending.join().unwrap().unwrap();
-        assert!(free.len() == 29 && !free.contains(&host), "{host}, {free:?}");
-    });
+    end_jobs(&one, (0..50).map(|number| format!("h{number:02}.test")));
+    let sender = Arc::new(HangingSender::default());
+    let dispatcher = dispatcher_with(&one, sender.clone());
+    dispatcher.tick().unwrap();
+    let sent: BTreeSet<String> = sender.0.lock().unwrap().iter().map(|(host, _)| host.clone()).collect();
+    let free: BTreeSet<String> = due(&other, &[]).iter().map(|d| d.url.host_and_port()).collect();
+    assert!(sent.is_disjoint(&free), "{sent:?} {free:?}");
+    assert_eq!((sent.len() + free.len(), sent.is_empty()), (50, false));
+}
+
+#[test]
+fn p7_users_take_turns_over_all_nodes() {
+    let Some(one) = Fixture::new() else { return };
+    let other = one.beside();
+    end_jobs(&one, (0..6).map(|number| format!("h{number}.test")));
+    let mut of_bob = hooked(9, "h0.test");
+    of_bob.user = BOB;
+    one.submit([of_bob]);
+    let lease = one.claim();
+    one.store.finish(lease.fence(), Vec::new(), done(id(9), "yes")).wait().unwrap();
+    let next = |node: &Fixture, max| {
+        let due = node.store.due(node.clock.now_ms(), max, &DeliveryTurns::default()).unwrap();
+        due.iter().map(|delivery| (delivery.user, delivery.url.host_and_port())).collect::<Vec<_>>()
+    };
+    assert_eq!(next(&one, 1), [(ANN, "h0.test".to_owned())]);
+    assert_eq!(next(&other, 1), [(BOB, "h0.test".to_owned())], "ann has one in progress on the other node");
 }
 
 #[test]
@@ -275,8 +296,9 @@ fn a_node_gives_back_what_it_has_taken_and_does_not_send() {
     assert_eq!(taken.len(), 3);
     assert!(due(&other, &[]).is_empty());
     // The node sends to the first host, and asks for one more.
-    let busy = BTreeSet::from([taken[0].url.host_and_port()]);
-    let next = one.store.due(one.clock.now_ms(), 1, &busy).unwrap();
+    let mut turns = DeliveryTurns::default();
+    turns.take(ANN, &taken[0].url.host_and_port());
+    let next = one.store.due(one.clock.now_ms(), 1, &turns).unwrap();
     assert_eq!(ids(&next), ids(&taken[1..2]));
     assert_eq!(ids(&due(&other, &[])), ids(&taken[2..]), "only the third is free");
 }

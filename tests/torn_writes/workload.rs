@@ -5,6 +5,7 @@ use super::oracle::Oracle;
 use super::power_loss::{PowerLoss, open};
 use crate::support::disk::{Disk, DiskHook, SeededRandom, Syncs};
 use crate::support::store::{ANN, BOB, ManualClock, cancelled, cost, delta, done, id, job, turn};
+use nanoclaw::domain::delivery_turns::DeliveryTurns;
 use nanoclaw::domain::event::{EngineMark, Event, FailureCode, Record};
 use nanoclaw::domain::id::{BatchId, JobId};
 use nanoclaw::domain::idempotency::IdempotencyKey;
@@ -15,7 +16,6 @@ use nanoclaw::ports::{
     Batches, Clock, Idempotent, JobChangeError, Lease, NewBatch, NewLine, Outbox, Store, Urgency,
 };
 use nanoclaw::store::RedbStore;
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -285,7 +285,7 @@ impl Workload {
 
     fn deliver(&mut self) {
         let now_ms = self.clock.now_ms();
-        for delivery in self.store.due(now_ms, 4, &BTreeSet::new()).unwrap() {
+        for delivery in self.store.due(now_ms, 4, &DeliveryTurns::default()).unwrap() {
             let next = match self.random.below(3) {
                 0 => AfterAttempt::Retry { at_ms: now_ms + 5 },
                 1 => AfterAttempt::Dead,

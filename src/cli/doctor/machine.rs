@@ -2,14 +2,15 @@
 
 use super::check::DoctorCheck;
 use crate::config::Config;
+use crate::domain::delivery_turns::DELIVERY_PLACES;
 use crate::domain::limits::Limits;
 use rustix::process::Resource;
 use serde_json::json;
 
 /// The oldest supported kernel.
 const OLDEST: (u32, u32) = (5, 15);
-/// File descriptors that the server needs beyond client connections.
-const OWN_FILES: u64 = 256;
+/// File descriptors that the server needs beyond client connections: a place for each webhook, and others.
+const OWN_FILES: u64 = DELIVERY_PLACES as u64 + 256;
 /// Least memory for a server with clients and a sandbox, bytes.
 const LEAST_MEMORY: u64 = 128 * 1024 * 1024;
 const MIB: u64 = 1024 * 1024;

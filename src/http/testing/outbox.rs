@@ -1,9 +1,10 @@
 //! An outbox in memory. Owns no rule of its own.
 
+use crate::domain::delivery_turns::DeliveryTurns;
 use crate::domain::id::{DeliveryId, UserId};
 use crate::domain::webhook::{Delivery, DeliveryAttempt};
 use crate::ports::{CancelToken, DeliveryPage, DeliveryQuery, Outbox, StoreError, Ticket};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ impl Outbox for MemoryOutbox {
         Ok(DeliveryPage { deliveries, has_more })
     }
 
-    fn due(&self, _: u64, _: usize, _: &BTreeSet<String>) -> Result<Vec<Delivery>, StoreError> {
+    fn due(&self, _: u64, _: usize, _: &DeliveryTurns) -> Result<Vec<Delivery>, StoreError> {
         unreachable!("HTTP sends nothing")
     }
     fn next_due_ms(&self) -> Result<Option<u64>, StoreError> {
@@ -49,7 +50,13 @@ impl Outbox for MemoryOutbox {
     fn settle(&self, _: DeliveryId, _: DeliveryAttempt) -> Ticket<()> {
         unreachable!("HTTP sends nothing")
     }
-    fn wait_for_deliveries(&self, _: &CancelToken, _: Duration) {
+    fn delivery_changes(&self) -> u64 {
+        unreachable!("HTTP sends nothing")
+    }
+    fn wait_for_deliveries(&self, _: u64, _: &CancelToken, _: Duration) {
+        unreachable!("HTTP sends nothing")
+    }
+    fn wake_dispatcher(&self) {
         unreachable!("HTTP sends nothing")
     }
 }

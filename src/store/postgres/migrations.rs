@@ -33,6 +33,7 @@ const STEPS: &[LayoutStep] = &[
     (15, FIRST, include_str!("schema/0015_conditions.sql")),
     (16, FIRST, include_str!("schema/0016_span_exports.sql")),
     (17, FIRST, include_str!("schema/0017_checkpoint_imports.sql")),
+    (18, FIRST, include_str!("schema/0018_delivery_turns.sql")),
 ];
 
 /// The layout of the first build. Nodes of that build do not say which layout they know.

@@ -1,31 +1,31 @@
 //! The port [`Outbox`] on the store. Nodes take due deliveries with leases, so that each is sent by one node;
 //! deliveries are made by the transaction that ends a job or batch.
 
+use crate::domain::delivery_turns::DeliveryTurns;
 use crate::domain::id::{DeliveryId, UserId};
 use crate::domain::webhook::{AfterAttempt, Delivery, DeliveryAttempt};
 use crate::ports::{CancelToken, DeliveryPage, DeliveryQuery, Outbox, StoreError, Ticket};
 use crate::store::postgres::session::{Columns, SqlSession, sql_number, sql_user};
 use crate::store::postgres::store::PostgresStore;
 use crate::store::postgres::writer::act::Act;
-use std::collections::BTreeSet;
 use std::time::Duration;
+use take::DeliveryTaker;
 
 pub(crate) mod deliveries;
 pub(crate) mod take;
 
 impl Outbox for PostgresStore {
-    /// Takes these deliveries: no other node gets one of their hosts until they are settled, until this node
-    /// asks again without that host in `busy`, or until the lease ends.
-    fn due(&self, now_ms: u64, max: usize, busy: &BTreeSet<String>) -> Result<Vec<Delivery>, StoreError> {
-        let busy: Vec<String> = busy.iter().cloned().collect();
+    /// Takes these deliveries: no other node gets one of their users and receivers until they are settled,
+    /// until this node asks again without them in `turns`, or until the lease ends.
+    fn due(&self, now_ms: u64, max: usize, turns: &DeliveryTurns) -> Result<Vec<Delivery>, StoreError> {
+        let taker = DeliveryTaker { node: self.shared.node.id(), turns: turns.clone(), max };
         let now_ms = self.shared.shared_time_ms(now_ms);
-        let (node, hosts) = (self.shared.node.id(), &busy);
-        let has_free =
-            self.read(async |session: &SqlSession<'_>| take::has_free(session, now_ms, hosts, node).await)?;
-        if !has_free || max == 0 {
+        // Spares a node that looks in vain the transaction.
+        let next = self.read(async |session: &SqlSession<'_>| taker.pick(session, now_ms).await)?;
+        if next.is_empty() {
             return Ok(Vec::new());
         }
-        self.write(async move |act: &mut Act<'_>| act.take_deliveries(now_ms, max, &busy).await).wait()
+        self.write(async move |act: &mut Act<'_>| act.take_deliveries(now_ms, &taker).await).wait()
     }
 
     fn next_due_ms(&self) -> Result<Option<u64>, StoreError> {
@@ -59,8 +59,16 @@ impl Outbox for PostgresStore {
         self.read(async |session: &SqlSession<'_>| page(session, query).await)
     }
 
-    fn wait_for_deliveries(&self, cancel: &CancelToken, timeout: Duration) {
-        self.shared.deliveries.wait(cancel, timeout);
+    fn delivery_changes(&self) -> u64 {
+        self.shared.deliveries.count()
+    }
+
+    fn wait_for_deliveries(&self, seen: u64, cancel: &CancelToken, timeout: Duration) {
+        self.shared.deliveries.wait(seen, cancel, timeout);
+    }
+
+    fn wake_dispatcher(&self) {
+        self.shared.deliveries.notify();
     }
 }
 

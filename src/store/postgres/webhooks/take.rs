@@ -1,6 +1,7 @@
-//! Takes due deliveries with leases: one for each host over all nodes. Takers follow each other under a lock,
+//! Takes due deliveries with leases: users take turns over all nodes. Takers follow each other under a lock,
 //! so each one sees what the others have taken.
 
+use crate::domain::delivery_turns::{DeliveryTurns, DueDelivery};
 use crate::domain::id::DeliveryId;
 use crate::domain::webhook::Delivery;
 use crate::ports::StoreError;
@@ -16,55 +17,88 @@ const IS_TAKEN: &str = "t.taken_until > clock_timestamp() - CASE WHEN EXISTS (SE
     WHERE n.id = t.taken_by_node AND n.lease_until > clock_timestamp()) THEN interval '5 minutes' \
     ELSE interval '0' END";
 
-/// The first due delivery of each host that this node may send to. This node ($3) names its busy hosts in $2;
-/// other nodes have taken a delivery of theirs. Steps through the index from host to host, because a host
-/// that is down may have many thousand deliveries.
-fn free() -> String {
-    let first = "SELECT d.host, d.next_try_ms, d.id FROM deliveries d WHERE d.next_try_ms IS NOT NULL";
-    let order = "ORDER BY d.host, d.next_try_ms, d.id LIMIT 1";
+/// The longest overdue delivery of each user and receiver ($1: now) except those in progress ($2), of each
+/// user at most $3. Steps through the index from receiver to receiver, because one that is down may have many
+/// thousand deliveries.
+fn candidates() -> String {
+    let first =
+        "SELECT d.user_id, d.host, d.next_try_ms, d.id FROM deliveries d WHERE d.next_try_ms IS NOT NULL";
+    let order = "ORDER BY d.user_id, d.host, d.next_try_ms, d.id LIMIT 1";
     format!(
-        "WITH RECURSIVE firsts AS (({first} {order}) UNION ALL SELECT n.host, n.next_try_ms, n.id FROM firsts \
-         CROSS JOIN LATERAL ({first} AND d.host > firsts.host {order}) AS n), \
-         free AS (SELECT host, next_try_ms, id FROM firsts WHERE next_try_ms <= $1 AND host <> ALL($2::text[]) \
-         AND NOT EXISTS (SELECT FROM deliveries t WHERE t.host = firsts.host AND t.taken_by_node <> $3::bigint \
-         AND {IS_TAKEN}))"
+        "WITH RECURSIVE firsts AS (({first} {order}) UNION ALL \
+         SELECT n.user_id, n.host, n.next_try_ms, n.id FROM firsts CROSS JOIN LATERAL \
+         ({first} AND (d.user_id, d.host) > (firsts.user_id, firsts.host) {order}) AS n), \
+         free AS (SELECT *, row_number() OVER (PARTITION BY user_id ORDER BY next_try_ms, id) AS place \
+         FROM firsts WHERE next_try_ms <= $1 AND {RECEIVER} <> ALL($2::text[])) \
+         SELECT id, user_id, host, next_try_ms FROM free WHERE place <= $3"
     )
 }
 
-/// Whether this node may find a delivery to take. Spares a node that looks in vain the transaction.
-pub(crate) async fn has_free(
-    session: &SqlSession<'_>,
-    now_ms: u64,
-    busy: &[String],
-    node: i64,
-) -> Result<bool, StoreError> {
-    let sql = format!("{} SELECT EXISTS (SELECT FROM free)", free());
-    session.one(&sql, &[&sql_number(now_ms), &busy, &node]).await?.column(0)
+/// User and receiver of a row, as a text.
+const RECEIVER: &str = "(user_id::text || ' ' || host)";
+
+/// The same of the deliveries in progress.
+fn receiver_texts(turns: &DeliveryTurns) -> Vec<String> {
+    turns.receivers().map(|(user, receiver)| format!("{} {receiver}", user.0)).collect()
+}
+
+/// A node that takes deliveries.
+pub(crate) struct DeliveryTaker {
+    pub(crate) node: i64,
+    /// What it has in progress.
+    pub(crate) turns: DeliveryTurns,
+    pub(crate) max: usize,
+}
+
+impl DeliveryTaker {
+    /// The deliveries that begin next, by the turns of all nodes together.
+    pub(crate) async fn pick(
+        &self,
+        session: &SqlSession<'_>,
+        now_ms: u64,
+    ) -> Result<Vec<DueDelivery>, StoreError> {
+        let mut turns = self.turns.clone();
+        let sql = format!(
+            "SELECT t.user_id, t.host FROM deliveries t WHERE t.taken_until IS NOT NULL AND t.taken_by_node <> $1 \
+             AND {IS_TAKEN}"
+        );
+        for row in session.rows(&sql, &[&self.node]).await? {
+            turns.take(row.user(0)?, row.column(1)?);
+        }
+        let taken = receiver_texts(&turns);
+        let params = (sql_number(now_ms), sql_number(self.max));
+        let rows = session.rows(&candidates(), &[&params.0, &taken, &params.1]).await?;
+        let due = rows.iter().map(|row| {
+            let receiver: &str = row.column(2)?;
+            let (user, due_ms) = (row.user(1)?, row.number(3)?);
+            Ok(DueDelivery { id: row.parsed(0)?, user, receiver: receiver.to_owned(), due_ms })
+        });
+        Ok(turns.pick(due.collect::<Result<_, StoreError>>()?, self.max))
+    }
 }
 
 impl Act<'_> {
-    /// Takes due deliveries for this node, longest overdue first: one for each host that is not in `busy`, at
-    /// most `max`. Gives back what this node has taken before and does not send: its host is not in `busy`.
+    /// Takes the deliveries that begin next for this node, in order. Gives back what this node has taken
+    /// before and does not send.
     pub(crate) async fn take_deliveries(
         &mut self,
         now_ms: u64,
-        max: usize,
-        busy: &[String],
+        sender: &DeliveryTaker,
     ) -> Result<Vec<Delivery>, StoreError> {
         self.lock_takers().await?;
+        let next = sender.pick(&self.session, now_ms).await?;
+        let ids: Vec<String> = next.iter().map(|delivery| delivery.id.to_string()).collect();
+        let sent = receiver_texts(&sender.turns);
         let sql = format!(
-            "{}, picked AS (SELECT id FROM free ORDER BY next_try_ms, id LIMIT $4), \
-             returned AS (UPDATE deliveries SET taken_by_node = NULL, taken_until = NULL \
-             WHERE taken_until IS NOT NULL AND taken_by_node = $3 AND host <> ALL($2) \
-             AND id NOT IN (SELECT id FROM picked)) \
-             UPDATE deliveries d SET taken_by_node = $3, \
-             taken_until = clock_timestamp() + $5::bigint * interval '1 second' \
-             FROM picked WHERE d.id = picked.id AND d.next_try_ms <= $1 RETURNING d.id, d.delivery::text",
-            free()
+            "WITH returned AS (UPDATE deliveries SET taken_by_node = NULL, taken_until = NULL \
+             WHERE taken_until IS NOT NULL AND taken_by_node = $2 AND {RECEIVER} <> ALL($3::text[]) \
+             AND id <> ALL($1::text[])) \
+             UPDATE deliveries d SET taken_by_node = $2, \
+             taken_until = clock_timestamp() + $4::bigint * interval '1 second' \
+             WHERE d.id = ANY($1::text[]) AND d.next_try_ms <= $5 RETURNING d.id, d.delivery::text"
         );
-        let lease_s = sql_number(self.shared.options.delivery_lease_s);
-        let params = (sql_number(now_ms), sql_number(max));
-        let rows = self.session.rows(&sql, &[&params.0, &busy, &self.node, &params.1, &lease_s]).await?;
+        let (lease_s, now) = (sql_number(self.shared.options.delivery_lease_s), sql_number(now_ms));
+        let rows = self.session.rows(&sql, &[&ids, &sender.node, &sent, &lease_s, &now]).await?;
         let (mut taken, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
         for row in rows {
             let id: DeliveryId = row.parsed(0)?;
@@ -77,7 +111,7 @@ impl Act<'_> {
             }
         }
         self.delay_unreadable(&unreadable, now_ms).await?;
-        taken.sort_by_key(|delivery| (delivery.next_try_ms, delivery.id));
+        taken.sort_by_key(|delivery| next.iter().position(|due| due.id == delivery.id));
         Ok(taken)
     }
 

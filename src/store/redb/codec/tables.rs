@@ -240,7 +240,7 @@ tables! {
     span_exports SPAN_EXPORTS: &'static SpanExportBytes => ();
     /// Webhook deliveries: [`crate::domain::webhook::Delivery`].
     deliveries DELIVERIES: &'static DeliveryBytes => RawBytes;
-    /// Pending ones by the time of their next try, with their host and port.
+    /// Pending ones by the time of their next try, with their owner and receiver.
     deliveries_due DELIVERIES_DUE: &'static DeliveryTimeBytes => &'static str;
     /// All by owner, state and age.
     deliveries_owned DELIVERIES_OWNED: &'static DeliveryOwnerBytes => ();

@@ -4,7 +4,7 @@
 use crate::domain::id::{DeliveryId, UserId};
 use crate::domain::webhook::{Delivery, WebhookSubject, WebhookUrl};
 use crate::ports::StoreError;
-use crate::store::redb::codec::keys::deliveries::{owned_key, time_key, time_of};
+use crate::store::redb::codec::keys::deliveries::{due_value, owned_key, time_key, time_of};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::Tables;
 use crate::store::redb::writer::transaction::Transaction;
@@ -28,7 +28,8 @@ impl Tables<'_> {
         self.deliveries.put_row(&id.to_bytes(), delivery)?;
         self.deliveries_owned.insert(&owned_key(delivery.user, delivery.state, id), ())?;
         if let Some(at_ms) = delivery.next_try_ms {
-            self.deliveries_due.insert(&time_key(at_ms, id), delivery.url.host_and_port().as_str())?;
+            let value = due_value(delivery.user, &delivery.url.host_and_port());
+            self.deliveries_due.insert(&time_key(at_ms, id), value.as_str())?;
         }
         if let Some(at_ms) = delivery.settled_at_ms {
             self.deliveries_settled.insert(&time_key(at_ms.saturating_add(KEPT_MS), id), ())?;

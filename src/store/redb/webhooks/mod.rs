@@ -1,11 +1,12 @@
 //! The port [`Outbox`] on the store: due deliveries, results of attempts, lists. Deliveries are made by the
 //! transaction that ends a job or batch.
 
+use crate::domain::delivery_turns::{DeliveryTurns, DueDelivery};
 use crate::domain::id::{DeliveryId, UserId};
 use crate::domain::webhook::{Delivery, DeliveryAttempt, DeliveryState};
 use crate::ports::{CancelToken, DeliveryPage, DeliveryQuery, Outbox, StoreError, Ticket};
 use crate::store::redb::codec::keys::deliveries::{
-    DeliveryOwnerBytes, DeliveryTimeBytes, owned_id, owned_key, time_key, time_of,
+    DeliveryOwnerBytes, DeliveryTimeBytes, owned_id, owned_key, owner_and_receiver, time_key, time_of,
 };
 use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
@@ -14,8 +15,11 @@ use crate::store::redb::codec::values;
 use crate::store::redb::store::RedbStore;
 use crate::store::redb::writer::transaction::Transaction;
 use crate::store::redb::writer::write::WriteOptions;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
+
+/// Receivers of a user that are considered for the next deliveries; those with the longest overdue ones.
+const USER_CANDIDATES: usize = 64;
 
 pub(crate) mod deliveries;
 
@@ -62,8 +66,8 @@ impl Transaction<'_> {
 }
 
 impl Outbox for RedbStore {
-    fn due(&self, now_ms: u64, max: usize, busy: &BTreeSet<String>) -> Result<Vec<Delivery>, StoreError> {
-        self.read(|reading| due(reading, now_ms, max, busy))
+    fn due(&self, now_ms: u64, max: usize, turns: &DeliveryTurns) -> Result<Vec<Delivery>, StoreError> {
+        self.read(|reading| due(reading, now_ms, max, turns))
     }
 
     fn next_due_ms(&self) -> Result<Option<u64>, StoreError> {
@@ -90,8 +94,16 @@ impl Outbox for RedbStore {
         self.read(|reading| page(reading, query))
     }
 
-    fn wait_for_deliveries(&self, cancel: &CancelToken, timeout: Duration) {
-        self.shared.deliveries.wait(cancel, timeout);
+    fn delivery_changes(&self) -> u64 {
+        self.shared.deliveries.count()
+    }
+
+    fn wait_for_deliveries(&self, seen: u64, cancel: &CancelToken, timeout: Duration) {
+        self.shared.deliveries.wait(seen, cancel, timeout);
+    }
+
+    fn wake_dispatcher(&self) {
+        self.shared.deliveries.notify();
     }
 }
 
@@ -99,29 +111,57 @@ fn find(reading: &ReadTransaction, id: DeliveryId) -> Result<Option<Delivery>, S
     DELIVERIES.read(reading)?.row(&id.to_bytes())
 }
 
+/// The next due deliveries. Those that cannot be read are passed over.
 fn due(
     reading: &ReadTransaction,
     now_ms: u64,
     max: usize,
-    busy: &BTreeSet<String>,
+    turns: &DeliveryTurns,
 ) -> Result<Vec<Delivery>, StoreError> {
+    let mut unreadable = BTreeSet::new();
+    loop {
+        let mut found = Vec::new();
+        let passed_over = unreadable.len();
+        for next in turns.pick(candidates(reading, now_ms, turns, &unreadable)?, max) {
+            match values::skip_unreadable(next.id, find(reading, next.id))? {
+                Some(delivery) => found.push(delivery),
+                None => drop(unreadable.insert(next.id)),
+            }
+        }
+        if unreadable.len() == passed_over {
+            return Ok(found);
+        }
+    }
+}
+
+/// The longest overdue delivery of each user and receiver that may begin.
+fn candidates(
+    reading: &ReadTransaction,
+    now_ms: u64,
+    turns: &DeliveryTurns,
+    unreadable: &BTreeSet<DeliveryId>,
+) -> Result<Vec<DueDelivery>, StoreError> {
     let due = DELIVERIES_DUE.read(reading)?.skipping_damaged();
     let last = time_key(now_ms, DeliveryId::from_bits(u128::MAX));
-    let mut seen: BTreeSet<String> = BTreeSet::new();
-    let mut found = Vec::new();
+    let mut seen: HashMap<UserId, HashSet<String>> = HashMap::new();
+    let mut found: Vec<DueDelivery> = Vec::new();
     for entry in due.range::<&DeliveryTimeBytes>(..=&last)? {
-        if found.len() >= max {
-            break;
-        }
-        let (key, host) = entry?;
-        let host = host.value();
-        if busy.contains(host) || seen.contains(host) {
+        let (key, value) = entry?;
+        let (due_ms, id) = time_of(key.value());
+        let (user, receiver) = owner_and_receiver(value.value());
+        let row = || values::skip_unreadable(id, find(reading, id));
+        let user = match user {
+            Some(user) => Some(user),
+            None => row()?.map(|delivery| delivery.user),
+        };
+        let Some(user) = user.filter(|user| turns.admits(*user, receiver) && !unreadable.contains(&id))
+        else {
             continue;
-        }
-        let (_, id) = time_of(key.value());
-        if let Some(delivery) = values::skip_unreadable(id, find(reading, id))? {
-            seen.insert(host.to_owned());
-            found.push(delivery);
+        };
+        let of_user = seen.entry(user).or_default();
+        if of_user.len() < USER_CANDIDATES && !of_user.contains(receiver) {
+            of_user.insert(receiver.to_owned());
+            found.push(DueDelivery { id, user, receiver: receiver.to_owned(), due_ms });
         }
     }
     Ok(found)

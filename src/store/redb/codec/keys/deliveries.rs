@@ -22,6 +22,17 @@ pub(crate) fn time_of(key: &DeliveryTimeBytes) -> (u64, DeliveryId) {
     (reader.part(), reader.part())
 }
 
+/// The value of a due delivery: its owner and its receiver.
+pub(crate) fn due_value(user: UserId, receiver: &str) -> String {
+    format!("{} {receiver}", user.0)
+}
+
+/// Owner and receiver inside such a value. Earlier builds wrote no owner.
+pub(crate) fn owner_and_receiver(value: &str) -> (Option<UserId>, &str) {
+    let parts = value.split_once(' ').and_then(|(user, receiver)| Some((user.parse().ok()?, receiver)));
+    parts.map_or((None, value), |(user, receiver)| (Some(UserId(user)), receiver))
+}
+
 /// The key of a delivery in its owner's list.
 pub(crate) fn owned_key(user: UserId, state: DeliveryState, id: DeliveryId) -> DeliveryOwnerBytes {
     join(&[&user.0.to_be_bytes(), &[state_byte(state)], &id.to_bytes()])
@@ -47,6 +58,12 @@ fn state_byte(state: DeliveryState) -> u8 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_owner_of_a_due_delivery_is_read_from_its_value_if_it_is_there() {
+        assert_eq!(owner_and_receiver(&due_value(UserId(7), "a.test:81")), (Some(UserId(7)), "a.test:81"));
+        assert_eq!(owner_and_receiver("[::1]:81"), (None, "[::1]:81"));
+    }
 
     proptest! {
         #[test]
