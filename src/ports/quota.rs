@@ -40,7 +40,7 @@ impl NewWork {
 pub struct WorkQuota {
     /// The limits.
     pub quota: Quota,
-    /// Unfinished jobs, counted up to the limit; lines of batches included.
+    /// Unfinished jobs; lines of batches included.
     pub unfinished_jobs: u64,
     /// Tokens and cost of today (UTC).
     pub usage_today: Usage,
@@ -62,22 +62,21 @@ impl WorkQuota {
             accounts.usage(user, today, today)?.iter().for_each(|line| sum += line.usage);
             Ok(sum)
         };
-        let unfinished_jobs = |limit| store.unfinished_count(user, limit);
+        let unfinished_jobs = || store.unfinished_count(user, u64::MAX);
         Self::count(quota, unfinished_jobs, usage_today, || accounts.stored_bytes(user))
     }
 
-    /// Counts the used part; `unfinished_jobs` gets the limit up to which it counts. What has no limit is not
-    /// counted.
+    /// Counts the used part. What has no limit is not counted.
     pub fn count(
         quota: Quota,
-        unfinished_jobs: impl FnOnce(u64) -> Result<u64, StoreError>,
+        unfinished_jobs: impl FnOnce() -> Result<u64, StoreError>,
         usage_today: impl FnOnce() -> Result<Usage, StoreError>,
         stored_bytes: impl FnOnce() -> Result<u64, StoreError>,
     ) -> Result<Self, StoreError> {
         let has_daily = quota.tokens_per_day.is_some() || quota.cost_micros_per_day.is_some();
         Ok(Self {
             quota,
-            unfinished_jobs: quota.unfinished_jobs.map_or(Ok(0), unfinished_jobs)?,
+            unfinished_jobs: quota.unfinished_jobs.map_or(Ok(0), |_| unfinished_jobs())?,
             usage_today: if has_daily { usage_today()? } else { Usage::default() },
             stored_bytes: quota.stored_bytes.map_or(Ok(0), |_| stored_bytes())?,
         })

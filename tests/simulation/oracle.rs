@@ -381,7 +381,8 @@ impl Oracle {
         self.check_accounts(store);
     }
 
-    /// Checks that the recorded usage equals the sum over all jobs.
+    /// Checks that the recorded usage equals the sum over all jobs, and that ended jobs do not count as
+    /// unfinished.
     fn check_accounts(&mut self, store: &dyn NodeStore) {
         for user in [ANN, BOB] {
             let query =
@@ -394,8 +395,14 @@ impl Oracle {
             for day in days {
                 booked += day.usage;
             }
-            if page.jobs.iter().all(|job| job.status.is_terminal()) && spent != booked {
+            if !page.jobs.iter().all(|job| job.status.is_terminal()) {
+                continue;
+            }
+            if spent != booked {
                 self.blame(format!("{user:?} has used {spent:?} and recorded {booked:?}"));
+            }
+            if let Ok(count @ 1..) = store.unfinished_count(user, u64::MAX) {
+                self.blame(format!("{user:?} has no unfinished job, and {count} are counted"));
             }
         }
     }

@@ -2,7 +2,7 @@
 //! the tests on `PostgreSQL`; those of files stay on files.
 
 use crate::support::database::{self, Schema};
-use crate::support::store::ManualClock;
+use crate::support::store::{ManualClock, check_stored_bytes};
 use nanoclaw::domain::event::FailureCode;
 use nanoclaw::domain::id::JobId;
 use nanoclaw::domain::limits::Limits;
@@ -10,7 +10,7 @@ use nanoclaw::domain::secret::Secret;
 use nanoclaw::ports::{Clock, Lease, Measurement, Meter, NewJob, NodeStore};
 use nanoclaw::store::options::StoreOptions;
 use nanoclaw::store::postgres::{PostgresOptions, PostgresStore};
-use nanoclaw::store::{OpenError, RedbStore};
+use nanoclaw::store::{OpenError, RedbStore, check_database};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -160,6 +160,15 @@ impl StorePlace {
                 self.clone()
             }
         }
+    }
+
+    /// Compares all counts of users in the closed store with what they count.
+    pub(crate) fn check_counts(&self) -> Result<(), String> {
+        let checked = match self {
+            Self::File(_) => return check_stored_bytes(std::fs::read(self.path()).unwrap()).map(drop),
+            Self::Database(schema) => check_database(&Secret::from(schema.url())).unwrap(),
+        };
+        if checked.damaged == 0 { Ok(()) } else { Err(checked.to_string()) }
     }
 
     /// Opens the store in this place.

@@ -1,10 +1,11 @@
 //! Rows whose keys or values have the wrong width, for example after disk damage.
 
 use super::fixture::{Fixture, open};
-use crate::support::store::{ANN, ManualClock, id, job};
+use crate::support::store::{ANN, ManualClock, id, job, sealed};
 use nanoclaw::domain::job_filter::JobFilter;
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::ports::{JobQuery, Store};
+use nanoclaw::store::check;
 use redb::{Database, ReadableDatabase, ReadableTableMetadata, TableDefinition};
 use std::path::Path;
 
@@ -59,4 +60,63 @@ fn a_value_of_wrong_width_is_quarantined_and_not_read_as_zero() {
     store.submit(vec![job(2, ANN)]).wait().unwrap();
     store.close();
     assert_eq!(rows(&fixture.path(), "quarantine"), 1);
+}
+
+/// The key of ANN's row in the table of unfinished work.
+fn count_key() -> Vec<u8> {
+    [&[0; 12][..], &ANN.0.to_be_bytes()].concat()
+}
+
+/// A stored count of so many jobs.
+fn count_of(jobs: u64) -> Vec<u8> {
+    sealed("unfinished_work", &count_key(), &[jobs.to_be_bytes(), [0; 8]].concat())
+}
+
+#[test]
+fn p8_a_damaged_count_of_unfinished_work_is_counted_anew() {
+    let fixture = Fixture::file();
+    fixture.submit([job(1, ANN)]);
+    fixture.store.close();
+    put(&fixture.path(), "unfinished_work", &count_key(), &[1, 2, 3]);
+    let store = open(&fixture.path(), &Limits::default(), ManualClock::new()).unwrap();
+    store.submit(vec![job(2, ANN)]).wait().unwrap();
+    assert_eq!(store.unfinished_count(ANN, 9), Ok(2));
+    store.close();
+    assert_eq!(rows(&fixture.path(), "quarantine"), 1);
+    assert_eq!(check(&fixture.path()).unwrap().unwrap().places, [""; 0]);
+}
+
+#[test]
+fn a_check_names_a_count_that_differs_from_what_it_counts() {
+    let fixture = Fixture::file();
+    fixture.submit([job(1, ANN)]);
+    fixture.store.close();
+    put(&fixture.path(), "unfinished_work", &count_key(), &count_of(7));
+    let checked = check(&fixture.path()).unwrap().unwrap();
+    assert!(checked.damaged == 1 && checked.places[0].contains("unfinished_work of user 1"), "{checked}");
+}
+
+#[test]
+fn a_file_of_layout_3_gets_its_counts_of_unfinished_work() {
+    let fixture = Fixture::file();
+    fixture.submit([job(1, ANN), job(2, ANN)]);
+    fixture.store.close();
+    let path = fixture.path();
+    let database = Database::open(&path).unwrap();
+    let writing = database.begin_write().unwrap();
+    writing
+        .open_table(TableDefinition::<Bytes, Bytes>::new("unfinished_work"))
+        .unwrap()
+        .retain(|_, _| false)
+        .unwrap();
+    writing.commit().unwrap();
+    drop(database);
+    put(&path, "meta", b"schema", &sealed("meta", b"schema", b"\x013"));
+    let store = open(&path, &Limits::default(), ManualClock::new()).unwrap();
+    assert_eq!(store.unfinished_count(ANN, 9), Ok(2), "before the first change");
+    store.submit(vec![job(3, ANN)]).wait().unwrap();
+    assert_eq!(store.unfinished_count(ANN, 9), Ok(3));
+    store.close();
+    assert_eq!(rows(&path, "unfinished_work"), 1);
+    assert_eq!(check(&path).unwrap().unwrap().places, [""; 0]);
 }

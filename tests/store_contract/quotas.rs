@@ -3,15 +3,20 @@
 
 use super::fixture::Fixture;
 use super::messages::say;
-use crate::support::store::{ANN, BOB, done, exported, id, imported, job, name};
+use crate::support::disk::{Disk, Syncs};
+use crate::support::store::{ANN, BOB, ManualClock, done, exported, id, imported, job, name};
 use nanoclaw::domain::account::Quota;
 use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::job::JobOutcome;
+use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::message::Message;
 use nanoclaw::ports::{
-    AccountChange, ConversationError, ImportError, JobChangeError, QuotaRefusal, RegenerateRequest,
-    SubmitError, Ticket,
+    AccountChange, ConversationError, ImportError, JobChangeError, QuotaRefusal, RegenerateRequest, Store,
+    SubmitError, Ticket, Users,
 };
+use nanoclaw::store::RedbStore;
+use nanoclaw::store::options::StoreOptions;
+use std::ops::Range;
 
 /// A store where ANN has these quotas.
 fn bounded(quota: Quota) -> Fixture {
@@ -118,4 +123,27 @@ fn p8_imported_runs_count_against_their_owners_quota_of_bytes() {
     let refused = results.iter().filter(|result| matches!(result, Err(ImportError::Quota(_)))).count();
     assert!(results[0].is_ok() && (1..4).contains(&refused), "{results:?}");
     assert!(fixture.store.import_run(BOB, run_of(5)).wait().is_ok(), "others have their own quota");
+}
+
+#[test]
+fn p7_a_submission_reads_no_more_for_a_user_with_many_queued_jobs() {
+    let (disk, clock) = (Disk::with(Vec::new(), Syncs::Hold, None), ManualClock::new());
+    let options = StoreOptions { cache_bytes: 0, settle_ms: 60_000, ..StoreOptions::default() };
+    let (backend, limits) = (disk.clone(), Limits::default());
+    let store = RedbStore::open_with_backend(move || backend.clone(), &options, &limits, clock).unwrap();
+    let quota = Some(Quota { unfinished_jobs: Some(50_000), ..Quota::default() });
+    store.change_account(ANN, AccountChange { quota, ..AccountChange::default() }).wait().unwrap();
+    let submit = |numbers: Range<u128>| {
+        let before = disk.reads();
+        store.submit(numbers.map(|number| job(number, ANN)).collect()).wait().unwrap();
+        disk.reads() - before
+    };
+    submit(1..100);
+    let few = submit(100..101);
+    for thousand in 1..11 {
+        submit(thousand * 1_000..(thousand + 1) * 1_000);
+    }
+    let many = submit(20_000..20_001);
+    assert!(many < few + 100, "{few} pages were read with 99 queued jobs, {many} with 10,100");
+    store.close();
 }

@@ -154,7 +154,7 @@ fn a_file_of_a_newer_layout_is_refused() {
     writing.commit().unwrap();
     drop(database);
     let opened = open(&fixture.path(), &Limits::default(), ManualClock::new());
-    let Err(OpenError::Newer { found: 99, known: 3, .. }) = opened else { panic!("{:?}", opened.err()) };
+    let Err(OpenError::Newer { found: 99, known: 4, .. }) = opened else { panic!("{:?}", opened.err()) };
 }
 
 #[test]

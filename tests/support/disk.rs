@@ -51,6 +51,8 @@ struct Sectors {
     unsynced: BTreeMap<usize, Vec<Vec<u8>>>,
     /// Every length set since the last sync.
     lengths: Vec<usize>,
+    /// Reads so far.
+    reads: u64,
 }
 
 /// The disk; clones share it.
@@ -92,6 +94,11 @@ impl Disk {
         self.sectors.lock().unwrap().current.clone()
     }
 
+    /// How often the store has read.
+    pub(crate) fn reads(&self) -> u64 {
+        self.sectors.lock().unwrap().reads
+    }
+
     fn before_write(&self) -> io::Result<()> {
         self.hook.as_ref().map_or(Ok(()), |hook| hook.before_write(self))
     }
@@ -104,7 +111,8 @@ impl StorageBackend for Disk {
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let start = usize::try_from(offset).unwrap();
-        let sectors = self.sectors.lock().unwrap();
+        let mut sectors = self.sectors.lock().unwrap();
+        sectors.reads += 1;
         let bytes = sectors.current.get(start..start + out.len());
         out.copy_from_slice(bytes.ok_or_else(|| io::Error::other("read past the end"))?);
         Ok(())

@@ -11,12 +11,13 @@ use nanoclaw::domain::message::Message;
 use nanoclaw::domain::run::{EndedRun, ImportedRun};
 use nanoclaw::domain::usage::Usage;
 use nanoclaw::ports::{Accounts, CancelToken, Clock, NewJob, NodeStore};
-use nanoclaw::store::RedbStore;
 use nanoclaw::store::options::StoreOptions;
+use nanoclaw::store::{RedbStore, check};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// The only user of most tests.
 pub(crate) const ANN: UserId = UserId(1);
@@ -162,6 +163,7 @@ pub(crate) fn chat(user: UserId, id: &str, at_ms: u64) -> Conversation {
 /// Checks that the stored bytes of both users, which commits have added up, are those that a new count finds
 /// in this file. Returns them.
 pub(crate) fn check_stored_bytes(image: Vec<u8>) -> Result<[u64; 2], String> {
+    check_image(&image)?;
     let disk = Disk::with(image, Syncs::Hold, None);
     let bytes = |has_quotas| -> Result<[u64; 2], String> {
         let options = StoreOptions { has_quotas, settle_ms: 60_000, ..StoreOptions::default() };
@@ -180,4 +182,13 @@ pub(crate) fn check_stored_bytes(image: Vec<u8>) -> Result<[u64; 2], String> {
         return Err(format!("without quotas {without_quotas:?} bytes stay"));
     }
     if added_up == counted { Ok(counted) } else { Err(format!("{added_up:?} bytes, in truth {counted:?}")) }
+}
+
+/// Checks a file as `nanoclaw check` does, with the other counts of users.
+fn check_image(image: &[u8]) -> Result<(), String> {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("store.redb");
+    std::fs::write(&path, image).unwrap();
+    let checked = check(&path).map_err(|error| error.to_string())?.unwrap_or_default();
+    if checked.damaged == 0 { Ok(()) } else { Err(checked.to_string()) }
 }

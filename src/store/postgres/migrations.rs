@@ -34,6 +34,7 @@ const STEPS: &[LayoutStep] = &[
     (16, FIRST, include_str!("schema/0016_span_exports.sql")),
     (17, FIRST, include_str!("schema/0017_checkpoint_imports.sql")),
     (18, FIRST, include_str!("schema/0018_delivery_turns.sql")),
+    (19, FIRST, include_str!("schema/0019_quota_counts.sql")),
 ];
 
 /// The layout of the first build. Nodes of that build do not say which layout they know.

@@ -34,6 +34,12 @@ impl BatchRow {
         self.batch.counts.total.saturating_sub(self.next_line)
     }
 
+    /// Lines that have no job yet and will have one.
+    pub(crate) fn waiting_lines(&self) -> u32 {
+        let is_open = self.batch.status == BatchStatus::InProgress && self.batch.finished_at_ms.is_none();
+        if is_open { self.unstarted() } else { 0 }
+    }
+
     /// Lines that never start, because the batch was stopped and has ended.
     pub(crate) fn never_started(&self) -> u32 {
         match self.batch.status {

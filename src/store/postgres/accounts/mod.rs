@@ -10,6 +10,7 @@ use crate::store::postgres::writer::act::Act;
 mod grouped_usage;
 mod invites;
 pub(crate) mod quota;
+pub(crate) mod quota_counts;
 pub(crate) mod quota_room;
 mod read_usage;
 pub(crate) mod stored_bytes;

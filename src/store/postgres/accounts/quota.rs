@@ -8,8 +8,7 @@ use crate::store::postgres::accounts::quota_room::is_ample;
 use crate::store::postgres::accounts::stored_bytes::with_files;
 use crate::store::postgres::accounts::usage_columns;
 use crate::store::postgres::accounts::users::account;
-use crate::store::postgres::jobs::read::unfinished_count;
-use crate::store::postgres::session::{Columns, sql_number, sql_user};
+use crate::store::postgres::session::{sql_number, sql_user};
 use crate::store::postgres::writer::act::Act;
 
 /// Which unfinished work of a user counts.
@@ -62,29 +61,16 @@ impl Act<'_> {
             account => account?.map(|account| account.quota).unwrap_or_default(),
         };
         let jobs = match quota.unfinished_jobs {
-            Some(limit) => self.unfinished_work(user, work, limit).await?,
+            Some(_) => {
+                let counts = self.unfinished_counts(user).await?;
+                if work == UnfinishedWork::Jobs { counts.jobs } else { counts.all() }
+            }
             None => 0,
         };
         let is_daily = quota.tokens_per_day.is_some() || quota.cost_micros_per_day.is_some();
         let usage = if is_daily { self.usage_today(user).await? } else { Usage::default() };
         let bytes = if quota.stored_bytes.is_some() { with_files(&self.session, user).await? } else { 0 };
-        WorkQuota::count(quota, |_| Ok(jobs), || Ok(usage), || Ok(bytes))
-    }
-
-    /// Unfinished work, counted up to `limit`.
-    async fn unfinished_work(
-        &mut self,
-        user: UserId,
-        work: UnfinishedWork,
-        limit: u64,
-    ) -> Result<u64, StoreError> {
-        self.insert_jobs().await?;
-        if work == UnfinishedWork::JobsAndLines {
-            return unfinished_count(&self.session, user, limit).await;
-        }
-        let sql = "SELECT count(*) FROM (SELECT FROM jobs WHERE user_id = $1 \
-                   AND status IN ('queued', 'running', 'waiting') LIMIT $2) AS unfinished";
-        self.session.one(sql, &[&sql_user(user), &sql_number(limit)]).await?.number(0)
+        WorkQuota::count(quota, || Ok(jobs), || Ok(usage), || Ok(bytes))
     }
 
     /// Tokens and cost of today, with those that this transaction has booked.

@@ -1,19 +1,7 @@
 //! Counts the lines of batches that have no job yet.
 
-use crate::domain::id::UserId;
 use crate::ports::StoreError;
-use crate::store::postgres::session::{Columns, SqlSession, sql_user};
-
-/// Lines of a user's open batches that have no job yet, counted up to `limit`.
-pub(crate) async fn unstarted_lines(
-    session: &SqlSession<'_>,
-    user: UserId,
-    limit: u64,
-) -> Result<u64, StoreError> {
-    let sql = "SELECT coalesce(sum(total - next_line), 0)::bigint FROM batches \
-               WHERE user_id = $1 AND status = 'in_progress' AND finished_at_ms IS NULL";
-    Ok(session.one(sql, &[&sql_user(user)]).await?.number(0)?.min(limit))
-}
+use crate::store::postgres::session::{Columns, SqlSession};
 
 /// Number of batches with a line that is queued or runs, and of lines of all users that have no job yet.
 pub(crate) async fn open_batches(session: &SqlSession<'_>) -> Result<(u64, u64), StoreError> {

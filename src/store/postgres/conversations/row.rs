@@ -189,7 +189,8 @@ impl Act<'_> {
         let sql = "SELECT pg_advisory_xact_lock(hashtextextended('conversations of ' || u, 3)) \
                    FROM unnest($1::bigint[]) AS u";
         self.session.send(sql, &[&users]).await?;
-        let sql = "SELECT user_id, count(*) FROM conversations WHERE user_id = ANY($1) GROUP BY user_id";
+        let sql = "SELECT user_id, sum(conversations)::bigint FROM quota_counts WHERE user_id = ANY($1) \
+                   GROUP BY user_id";
         let found = self.session.rows(sql, &[&users]).await?;
         found.iter().map(|row| Ok((row.user(0)?, row.number(1)?))).collect()
     }

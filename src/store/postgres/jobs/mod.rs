@@ -11,6 +11,7 @@ use crate::ports::{
     CancelToken, DecidedJob, EventPage, Fence, Idempotent, JobChangeError, JobPage, JobQuery, Lease,
     LeaseError, NewJob, Store, StoreError, SubmitError, Ticket, Urgency,
 };
+use crate::store::postgres::accounts::quota_counts::unfinished_counts;
 use crate::store::postgres::conversations::history;
 use crate::store::postgres::migrations;
 use crate::store::postgres::session::SqlSession;
@@ -229,7 +230,8 @@ impl Store for PostgresStore {
     }
 
     fn unfinished_count(&self, user: UserId, limit: u64) -> Result<u64, StoreError> {
-        self.read(async |session: &SqlSession<'_>| read::unfinished_count(session, user, limit).await)
+        let counts = self.read(async |session: &SqlSession<'_>| unfinished_counts(session, user).await)?;
+        Ok(counts.all().min(limit))
     }
 
     fn events(&self, job: JobId, after: u64, max: usize) -> Result<EventPage, StoreError> {

@@ -6,7 +6,6 @@ use crate::domain::id::{JobId, UserId};
 use crate::domain::job::{Job, JobSpec};
 use crate::domain::job_filter::JobFilter;
 use crate::ports::{EventPage, JobPage, JobQuery, Results, StoreError};
-use crate::store::postgres::batches::unstarted::unstarted_lines;
 use crate::store::postgres::jobs::row::{ROW, SHOWN, find, read_link, read_row, read_shown};
 use crate::store::postgres::session::{Columns, SqlSession, sql_number, sql_user};
 use crate::store::postgres::store::PostgresStore;
@@ -140,19 +139,6 @@ async fn filtered(session: &SqlSession<'_>, query: &JobQuery, now_ms: u64) -> Re
         }
     }
     Ok(JobPage { jobs, next: last.filter(|_| found.len() > SCAN) })
-}
-
-/// Number of a user's unfinished jobs and of lines without a job, counted up to `limit`.
-pub(crate) async fn unfinished_count(
-    session: &SqlSession<'_>,
-    user: UserId,
-    limit: u64,
-) -> Result<u64, StoreError> {
-    let sql = "SELECT count(*) FROM (SELECT FROM jobs WHERE user_id = $1 \
-               AND status IN ('queued', 'running', 'waiting') LIMIT $2) AS unfinished";
-    let jobs = session.one(sql, &[&sql_user(user), &sql_number(limit)]).await?.number(0)?;
-    let lines = unstarted_lines(session, user, limit.saturating_sub(jobs)).await?;
-    Ok(jobs.saturating_add(lines))
 }
 
 /// The newest event of a log.

@@ -2,7 +2,8 @@
 
 use crate::domain::id::UserId;
 use crate::ports::{StatsSource, StoreError, StoreLoad, StoreStats, UserJobCounts};
-use crate::store::postgres::batches::unstarted::{open_batches, unstarted_lines};
+use crate::store::postgres::accounts::quota_counts::unfinished_counts;
+use crate::store::postgres::batches::unstarted::open_batches;
 use crate::store::postgres::session::{Columns, SqlSession, sql_number, sql_user};
 use crate::store::postgres::store::PostgresStore;
 use crate::store::postgres::webhooks::pending_deliveries;
@@ -64,7 +65,7 @@ impl PostgresStore {
         let sql = format!("SELECT {}, {}, {}", of("queued"), of("waiting"), of("running"));
         self.read(async |session: &SqlSession<'_>| {
             let row = session.one(&sql, &[&sql_user(user), &sql_number(MAX_USER_JOBS)]).await?;
-            let lines = unstarted_lines(session, user, MAX_USER_JOBS).await?;
+            let lines = unfinished_counts(session, user).await?.lines.min(MAX_USER_JOBS);
             let queued = row.number(0)?.saturating_add(lines);
             Ok(UserJobCounts { queued, waiting: row.number(1)?, running: row.number(2)? })
         })

@@ -63,8 +63,7 @@ impl Act<'_> {
         if self.shared.unfinished.has_room(more, limit, now_ms) {
             return Ok(());
         }
-        let sql = "SELECT ((SELECT count(*) FROM jobs WHERE status IN ('queued', 'running', 'waiting')) \
-                   + coalesce((SELECT sum(total - next_line) FROM batches WHERE status = 'in_progress' AND finished_at_ms IS NULL), 0))::bigint";
+        let sql = "SELECT coalesce(sum(jobs + lines), 0)::bigint FROM quota_counts";
         self.insert_jobs().await?;
         let counted = self.session.one(sql, &[]).await?.number(0)?;
         self.shared.unfinished.set(sql_number(counted).saturating_sub(of_group), now_ms);

@@ -63,6 +63,7 @@ impl Act<'_> {
         let lines = swept("removed batches", self.sweep_removed_batches(SWEEP_ROWS).await)?;
         let turns = swept("removed conversations", self.sweep_removed_conversations(SWEEP_TURNS).await)?;
         let mut has_more = lines > 0 || turns >= SWEEP_TURNS;
+        has_more |= self.join_quota_counts().await?;
         has_more |= swept("audit log", self.sweep_audit(SWEEP_ROWS).await)? >= SWEEP_ROWS;
         if let Some(before_ms) = sweep.jobs_before_ms {
             has_more |= swept("batches", self.forget_batches(before_ms).await)?;

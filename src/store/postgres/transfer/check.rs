@@ -41,6 +41,13 @@ const CONTRADICTIONS: &[&str] = &[
        (SELECT user_id, 1 AS files, bytes, 0 AS image_bytes FROM files UNION ALL \
         SELECT user_id, 0, 0, bytes FROM images) AS one GROUP BY user_id) c ON c.user_id = t.user_id \
      WHERE (t.files, t.bytes, t.image_bytes) IS DISTINCT FROM (c.files, c.bytes, c.image_bytes)",
+    "SELECT 'quota_counts', user_id::text, 'jobs, lines or conversations are counted wrongly: ' || sum(jobs) || ', ' || \
+       sum(lines) || ' and ' || sum(conversations) || ' too few' FROM \
+       (SELECT user_id, -jobs AS jobs, -lines AS lines, -conversations AS conversations FROM quota_counts UNION ALL \
+        SELECT user_id, 1, 0, 0 FROM jobs WHERE is_unfinished(status) UNION ALL \
+        SELECT user_id, 0, waiting_lines(batches), 0 FROM batches UNION ALL \
+        SELECT user_id, 0, 0, 1 FROM conversations) AS one GROUP BY user_id \
+     HAVING (sum(jobs), sum(lines), sum(conversations)) <> (0, 0, 0)",
 ];
 
 /// What a check finds.

@@ -17,6 +17,7 @@ pub(crate) mod invites;
 mod quota;
 pub(crate) mod stored_bytes;
 pub(crate) mod tokens;
+pub(crate) mod unfinished_work;
 pub(crate) mod usage;
 mod users;
 pub(crate) mod write;

@@ -5,8 +5,6 @@ use crate::domain::id::UserId;
 use crate::domain::usage::Usage;
 use crate::ports::{NewWork, QuotaRefusal, StoreError, WorkQuota};
 use crate::store::redb::accounts::usage::lines;
-use crate::store::redb::batches::read::unstarted_lines;
-use crate::store::redb::jobs::read::unfinished_count;
 use crate::store::redb::writer::transaction::Transaction;
 
 impl Transaction<'_> {
@@ -43,24 +41,18 @@ impl Transaction<'_> {
 
     /// The used part of a user's quota for new work: unfinished jobs include the lines of batches.
     pub(crate) fn work_quota(&self, user: UserId) -> Result<WorkQuota, StoreError> {
-        let tables = &self.tables;
-        self.count_quota(user, |limit| {
-            let jobs = unfinished_count(&tables.owned, user, limit)?;
-            let batches = (&tables.batch_active, &tables.waiting_batches);
-            let lines = unstarted_lines(batches, |id| self.find_batch(id), user, limit.saturating_sub(jobs))?;
-            Ok(jobs.saturating_add(lines))
-        })
+        self.count_quota(user, || Ok(self.unfinished_work(user)?.all()))
     }
 
     /// The used part of a user's quota for lines of batches that were counted when the batch was accepted.
     pub(crate) fn line_quota(&self, user: UserId) -> Result<WorkQuota, StoreError> {
-        self.count_quota(user, |limit| unfinished_count(&self.tables.owned, user, limit))
+        self.count_quota(user, || Ok(self.unfinished_work(user)?.jobs))
     }
 
     fn count_quota(
         &self,
         user: UserId,
-        unfinished_jobs: impl FnOnce(u64) -> Result<u64, StoreError>,
+        unfinished_jobs: impl FnOnce() -> Result<u64, StoreError>,
     ) -> Result<WorkQuota, StoreError> {
         if !self.bounds.has_quotas {
             return Ok(WorkQuota::default());

@@ -7,6 +7,7 @@ use crate::domain::job::{BatchLine, Job, JobStatus};
 use crate::domain::webhook::WebhookSubject;
 use crate::ports::{NewWork, StoreError, WorkQuota};
 use crate::store::redb::codec::keys::batches::{BatchLineKey, OwnedBatchKey};
+use crate::store::redb::codec::row_bytes::RowOwner;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::writer::transaction::Transaction;
 use crate::store::rows::batch::{BatchLineRow, BatchRow, job_id};
@@ -213,6 +214,13 @@ impl Transaction<'_> {
     pub(crate) fn put_batch(&mut self, row: &BatchRow) -> Result<(), StoreError> {
         self.mark_dirty();
         self.effects.batch_changes.insert(row.batch.id, row.new_seqs());
+        let before = match self.find_batch(row.batch.id) {
+            Err(StoreError::Corrupt(_)) => None,
+            found => found?,
+        };
+        let lines = |row: &BatchRow| i64::from(row.waiting_lines());
+        let change = lines(row).saturating_sub(before.as_ref().map_or(0, lines));
+        self.waiting_lines.add(RowOwner::User(row.batch.user), change);
         self.tables.batches.put_row(&row.batch.id.to_bytes(), row)?;
         Ok(())
     }

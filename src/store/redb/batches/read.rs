@@ -1,6 +1,5 @@
 //! Reads batches and the results of their lines, page by page.
 
-use crate::domain::batch::BatchStatus;
 use crate::domain::id::{BatchId, UserId};
 use crate::ports::{BatchPage, LineOutcome, LineResult, ResultPage, StoreError};
 use crate::store::redb::codec::keys::batches::{
@@ -115,8 +114,8 @@ fn line_row(reading: &ReadTransaction, key: BatchLineKey) -> Result<BatchLineRow
     row.ok_or_else(|| StoreError::Corrupt("a line has no row".to_owned()))
 }
 
-/// Lines of a user's open batches that have no job yet, counted up to `limit`. `find` reads a batch; the
-/// tables are those of lines with a job and of waiting batches.
+/// Lines of a user's open batches that have no job yet, counted by reading. `find` reads a batch; the tables
+/// are those of lines with a job and of waiting batches.
 pub(crate) fn unstarted_lines(
     (active, waiting): (
         &impl ReadableTable<&'static BatchLineBytes, &'static JobBytes>,
@@ -124,19 +123,14 @@ pub(crate) fn unstarted_lines(
     ),
     find: impl Fn(BatchId) -> Result<Option<BatchRow>, StoreError>,
     user: UserId,
-    limit: u64,
 ) -> Result<u64, StoreError> {
     let unstarted = |batch| -> Result<u64, StoreError> {
         let found = values::skip_unreadable(batch, find(batch))?.filter(|row| row.batch.user == user);
-        let open = found.filter(|row| row.batch.status == BatchStatus::InProgress);
-        Ok(open.map_or(0, |row| u64::from(row.unstarted())))
+        Ok(found.map_or(0, |row| u64::from(row.waiting_lines())))
     };
     let mut count = 0_u64;
     let (first, last) = OwnedBatchKey::ends(user);
     for entry in waiting.range::<&OwnedBatchBytes>(&first.encode()..=&last.encode())? {
-        if count >= limit {
-            return Ok(limit);
-        }
         let batch = OwnedBatchKey::decode(entry?.0.value()).batch;
         let (first, last) = BatchLineKey::all_of(batch);
         // One with an active line is counted below.
@@ -146,13 +140,13 @@ pub(crate) fn unstarted_lines(
     }
     let mut from = Bound::Unbounded;
     // An open batch has an active line or waits, so batches that have ended cost nothing.
-    while count < limit {
+    loop {
         let next = active.range::<&BatchLineBytes>((from.as_ref(), Bound::Unbounded))?.next().transpose()?;
         let Some(batch) = next.map(|(key, _)| BatchLineKey::decode(key.value()).batch) else { break };
         count = count.saturating_add(unstarted(batch)?);
         from = Bound::Excluded(BatchLineKey::all_of(batch).1);
     }
-    Ok(count.min(limit))
+    Ok(count)
 }
 
 /// The number that readers of the batch wait on; it rises with every change.

@@ -1,7 +1,9 @@
-//! The bytes of users' rows. Tables that hold what users keep report each change of a row's size, so that no
-//! write can be forgotten; [`crate::store::redb::accounts::stored_bytes`] adds the changes up.
+//! The bytes of users' rows, and their unfinished jobs. The tables report each change, so that no write can
+//! be forgotten; [`crate::store::redb::accounts::stored_bytes`] and
+//! [`crate::store::redb::accounts::unfinished_work`] add the changes up.
 
 use crate::domain::id::{BatchId, JobId, ScheduleId, UserId};
+use crate::store::redb::codec::keys::jobs::JobOwnerKey;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -34,46 +36,65 @@ impl RowOwner {
     }
 }
 
-/// Changes of the owners' bytes in one transaction, shared by its tables.
-#[derive(Debug, Default)]
-pub(crate) struct ByteChanges(Rc<RefCell<HashMap<RowOwner, i64>>>);
+/// Changes of the owners' sums in one transaction, shared by its tables.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct OwnerChanges(Rc<RefCell<HashMap<RowOwner, i64>>>);
 
-impl ByteChanges {
+impl OwnerChanges {
     /// Takes the changes since the last call.
     pub(crate) fn take(&self) -> HashMap<RowOwner, i64> {
         self.0.take()
     }
-}
 
-/// Reports the changes of one table.
-pub(crate) struct RowBytes {
-    owner: fn(&[u8]) -> Option<RowOwner>,
-    changes: Rc<RefCell<HashMap<RowOwner, i64>>>,
-}
-
-impl RowBytes {
-    pub(crate) fn new(owner: fn(&[u8]) -> Option<RowOwner>, changes: &ByteChanges) -> Self {
-        Self { owner, changes: Rc::clone(&changes.0) }
+    /// The changes so far.
+    pub(crate) fn so_far(&self) -> HashMap<RowOwner, i64> {
+        self.0.borrow().clone()
     }
 
-    /// The owner in a key.
-    pub(crate) fn owner(&self, key: &[u8]) -> Option<RowOwner> {
-        (self.owner)(key)
+    /// The change of one owner so far.
+    pub(crate) fn of(&self, owner: RowOwner) -> i64 {
+        self.0.borrow().get(&owner).copied().unwrap_or_default()
+    }
+
+    /// Adds a change.
+    pub(crate) fn add(&self, owner: RowOwner, change: i64) {
+        if change != 0 {
+            let mut changes = self.0.borrow_mut();
+            let sum = changes.entry(owner).or_default();
+            *sum = sum.saturating_add(change);
+        }
+    }
+}
+
+/// Reports the changes of one table: each row adds its size to the sum of its owner.
+pub(crate) struct RowCounter {
+    owner: fn(&[u8]) -> Option<RowOwner>,
+    size: fn(&[u8], &[u8]) -> u64,
+    changes: OwnerChanges,
+}
+
+impl RowCounter {
+    /// Counts bytes.
+    pub(crate) fn bytes(owner: fn(&[u8]) -> Option<RowOwner>, changes: &OwnerChanges) -> Self {
+        Self { owner, size, changes: changes.clone() }
+    }
+
+    /// Counts the unfinished jobs of users, by the keys of their lists.
+    pub(crate) fn unfinished_jobs(changes: &OwnerChanges) -> Self {
+        let owner = |key: &[u8]| {
+            let key = key.try_into().ok().filter(JobOwnerKey::is_unfinished)?;
+            Some(RowOwner::User(JobOwnerKey::user(&key)))
+        };
+        Self { owner, size: |_, _| 1, changes: changes.clone() }
     }
 
     /// Counts a row that was written or removed.
     pub(crate) fn change(&self, key: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) {
-        let bytes = |value: Option<&[u8]>| {
-            value.map_or(0, |value| i64::try_from(size(key, value)).unwrap_or(i64::MAX))
+        let size = |value: Option<&[u8]>| {
+            value.map_or(0, |value| i64::try_from((self.size)(key, value)).unwrap_or(i64::MAX))
         };
-        let change = bytes(new).saturating_sub(bytes(old));
-        if change == 0 {
-            return;
-        }
-        if let Some(owner) = self.owner(key) {
-            let mut changes = self.changes.borrow_mut();
-            let sum = changes.entry(owner).or_default();
-            *sum = sum.saturating_add(change);
+        if let Some(owner) = (self.owner)(key) {
+            self.changes.add(owner, size(new).saturating_sub(size(old)));
         }
     }
 }

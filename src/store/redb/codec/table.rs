@@ -15,7 +15,7 @@ use crate::store::redb::codec::damage::DamageReport;
 use crate::store::redb::codec::lazy_table::{LazyTable, RawBytes};
 use crate::store::redb::codec::malformed_rows::{MalformedRow, RowCheck};
 use crate::store::redb::codec::read_transaction::ReadTransaction;
-use crate::store::redb::codec::row_bytes::{self, ByteChanges, RowBytes, RowOwner};
+use crate::store::redb::codec::row_bytes::{self, RowCounter, RowOwner};
 use crate::store::redb::codec::stored_rows::{
     Damaged, StoredValue, TableEntry, TableRange, checked_value, found_value,
 };
@@ -67,7 +67,12 @@ impl<K: TableCodec, V: TableCodec> TypedTable<K, V> {
         damage: &Arc<DamageReport>,
     ) -> WriteTable<'t, K, V> {
         let inner = LazyTable::new(writing, self.name);
-        WriteTable { inner, check: RowCheck::collecting(self.name, damage), bytes: None, types: PhantomData }
+        WriteTable {
+            inner,
+            check: RowCheck::collecting(self.name, damage),
+            counter: None,
+            types: PhantomData,
+        }
     }
 }
 
@@ -181,8 +186,8 @@ impl<K: TableCodec> ReadTable<K, RawBytes> {
 pub(crate) struct WriteTable<'t, K, V> {
     inner: LazyTable<'t>,
     check: RowCheck,
-    /// Counts the bytes of its rows, if they count as their owners'.
-    bytes: Option<RowBytes>,
+    /// Adds its rows to the sums of their owners.
+    counter: Option<RowCounter>,
     types: PhantomData<(K, V)>,
 }
 
@@ -252,8 +257,8 @@ impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
             self.check.set_aside(key, old.value());
         }
         self.check.mark_replaced(key);
-        if let Some(bytes) = &self.bytes {
-            bytes.change(key, old.as_ref().map(unchecked), Some(checksum::unchecked(stored)));
+        if let Some(counter) = &self.counter {
+            counter.change(key, old.as_ref().map(unchecked), Some(checksum::unchecked(stored)));
         }
         old.map_or(Ok(None), |value| checked_value(key, value, &self.check, &Damaged::Replaced))
     }
@@ -265,8 +270,8 @@ impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
     ) -> Result<Option<StoredValue<'_, V>>, StoreError> {
         let key = K::encode(key.borrow());
         let old = self.inner.get_mut()?.remove(key.as_ref())?;
-        if let Some(bytes) = &self.bytes {
-            bytes.change(key.as_ref(), old.as_ref().map(unchecked), None);
+        if let Some(counter) = &self.counter {
+            counter.change(key.as_ref(), old.as_ref().map(unchecked), None);
         }
         old.map_or(Ok(None), |value| checked_value(key.as_ref(), value, &self.check, &Damaged::Reported))
     }
@@ -275,7 +280,10 @@ impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
     pub(crate) fn take_malformed(&mut self) -> Result<BTreeMap<Vec<u8>, MalformedRow>, StoreError> {
         let rows = self.check.take();
         for (key, _) in rows.iter().filter(|(_, row)| !row.is_replaced) {
-            self.inner.get_mut()?.remove(key.as_slice())?;
+            let old = self.inner.get_mut()?.remove(key.as_slice())?;
+            if let Some((counter, old)) = self.counter.as_ref().zip(old) {
+                counter.change(key, Some(unchecked(&old)), None);
+            }
         }
         Ok(rows)
     }
@@ -307,7 +315,7 @@ impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
         range: (Bound<&[u8]>, Bound<&[u8]>),
         keeps: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<(), StoreError> {
-        let (bytes, check) = (&self.bytes, &self.check);
+        let (counter, check) = (&self.counter, &self.check);
         let keeps = |key: &[u8], stored: &[u8]| {
             let value = checksum::unchecked(stored);
             let is_kept = match check.unseal(key, stored) {
@@ -315,30 +323,29 @@ impl<K: TableCodec, V: TableCodec> WriteTable<'_, K, V> {
                 None if V::IS_DATA => keeps(key, &[]),
                 None => true,
             };
-            if let Some(bytes) = bytes.as_ref().filter(|_| !is_kept) {
-                bytes.change(key, Some(value), None);
+            if let Some(counter) = counter.as_ref().filter(|_| !is_kept) {
+                counter.change(key, Some(value), None);
             }
             is_kept
         };
         Ok(self.inner.get_mut()?.retain_in::<&[u8], _>(range, keeps)?)
     }
 
-    /// Counts the bytes of its rows as those of their owners.
-    pub(crate) fn counted(self, owner: fn(&[u8]) -> Option<RowOwner>, changes: &ByteChanges) -> Self {
-        Self { bytes: Some(RowBytes::new(owner, changes)), ..self }
+    /// Adds its rows to the sums of their owners.
+    pub(crate) fn counted(self, counter: RowCounter) -> Self {
+        Self { counter: Some(counter), ..self }
     }
 
-    /// Calls `each` with the owners of all rows and with their bytes, if they are counted. The rows of an
-    /// owner lie side by side.
+    /// Calls `each` with the owners of all rows and with their bytes. The rows of an owner lie side by side.
     pub(crate) fn count_bytes(
         &self,
+        owner: fn(&[u8]) -> Option<RowOwner>,
         each: &mut dyn FnMut(RowOwner, u64) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let Some(bytes) = &self.bytes else { return Ok(()) };
         let mut last: Option<(RowOwner, u64)> = None;
         for entry in self.inner()?.iter()? {
             let (key, value) = entry?;
-            let Some(owner) = bytes.owner(key.value()) else { continue };
+            let Some(owner) = owner(key.value()) else { continue };
             let size = row_bytes::size(key.value(), unchecked(&value));
             match &mut last {
                 Some((of, sum)) if *of == owner => *sum = sum.saturating_add(size),

@@ -3,7 +3,9 @@
 use crate::ports::StoreError;
 use crate::store::redb::codec::checksum;
 use crate::store::redb::codec::damage::DamageReport;
-use crate::store::redb::codec::keys::accounts::{AccountBytes, AccountLookupBytes, TokenBytes, UsageBytes};
+use crate::store::redb::codec::keys::accounts::{
+    AccountBytes, AccountLookupBytes, TokenBytes, UnfinishedWorkBytes, UsageBytes,
+};
 use crate::store::redb::codec::keys::batches::{
     BatchBytes, BatchExpiryBytes, BatchLineBytes, OwnedBatchBytes,
 };
@@ -22,7 +24,7 @@ use crate::store::redb::codec::keys::stored_files::{
 use crate::store::redb::codec::lazy_table::RawBytes;
 use crate::store::redb::codec::malformed_rows::quarantine_key;
 use crate::store::redb::codec::read_transaction::ReadTransaction;
-use crate::store::redb::codec::row_bytes::{ByteChanges, RowOwner};
+use crate::store::redb::codec::row_bytes::{OwnerChanges, RowCounter, RowOwner};
 use crate::store::redb::codec::table::{ReadableTable, TypedTable, WriteTable};
 use crate::store::redb::codec::table_codec::TableCodec;
 use crate::store::redb::codec::values;
@@ -33,7 +35,7 @@ use std::sync::Arc;
 
 /// The layout that this build reads and writes. A change of layout raises it and adds a migration
 /// ([`crate::store::redb::file::migration`]); a table that is merely new needs neither.
-pub(crate) const VERSION: u64 = 3;
+pub(crate) const VERSION: u64 = 4;
 
 pub(crate) const META_SCHEMA: &str = "schema";
 /// Present while [`STORED_BYTES`] is kept.
@@ -51,7 +53,7 @@ pub(crate) fn counters(reading: &ReadTransaction) -> Result<StoreCounters, Store
 /// The one list of tables: their definitions, [`Tables`], and [`NAMES`] come from it, so that no table can be
 /// forgotten by a backup.
 macro_rules! tables {
-    ($($(#[$doc:meta])* $field:ident $DEFINITION:ident: $key:ty => $value:ty $(, of $owner:ident)?;)*) => {
+    ($($(#[$doc:meta])* $field:ident $DEFINITION:ident: $key:ty => $value:ty $(, of $owner:ident)? $(, counted as $kind:ident)?;)*) => {
         $($(#[$doc])*
         pub(crate) const $DEFINITION: TypedTable<$key, $value> = TypedTable::new(stringify!($field));)*
 
@@ -73,7 +75,9 @@ macro_rules! tables {
         /// All tables of one write transaction; each opens when it is first used.
         pub(crate) struct Tables<'t> {
             $(pub(crate) $field: WriteTable<'t, $key, $value>,)*
-            byte_changes: ByteChanges,
+            byte_changes: OwnerChanges,
+            /// Changes of the unfinished jobs of users.
+            pub(crate) job_changes: OwnerChanges,
         }
 
         impl<'t> Tables<'t> {
@@ -84,10 +88,13 @@ macro_rules! tables {
 
             /// The same; damaged rows are reported.
             pub(crate) fn reporting(writing: &'t WriteTransaction, damage: &Arc<DamageReport>) -> Self {
-                let byte_changes = ByteChanges::default();
+                let (byte_changes, job_changes) = (OwnerChanges::default(), OwnerChanges::default());
                 Self {
-                    $($field: $DEFINITION.at_first_use(writing, damage)$(.counted(RowOwner::$owner, &byte_changes))?,)*
+                    $($field: $DEFINITION.at_first_use(writing, damage)
+                        $(.counted(RowCounter::bytes(RowOwner::$owner, &byte_changes)))?
+                        $(.counted(RowCounter::$kind(&job_changes)))?,)*
                     byte_changes,
+                    job_changes,
                 }
             }
 
@@ -101,7 +108,7 @@ macro_rules! tables {
                 &self,
                 each: &mut dyn FnMut(RowOwner, u64) -> Result<(), StoreError>,
             ) -> Result<(), StoreError> {
-                $(self.$field.count_bytes(each)?;)*
+                $($(self.$field.count_bytes(RowOwner::$owner, each)?;)?)*
                 Ok(())
             }
 
@@ -143,7 +150,9 @@ tables! {
     /// Requests for approvals that were answered, and the jobs that act on the answers.
     answered_approvals ANSWERED_APPROVALS: &'static AnsweredApprovalBytes => &'static JobBytes;
     /// Jobs by owner, state and acceptance.
-    owned OWNED: &'static JobOwnerBytes => &'static JobBytes;
+    owned OWNED: &'static JobOwnerBytes => &'static JobBytes, counted as unfinished_jobs;
+    /// How much unfinished work users have: [`crate::store::redb::accounts::unfinished_work`].
+    unfinished_work UNFINISHED_WORK: &'static AccountBytes => &'static UnfinishedWorkBytes;
     /// Jobs that may run now, in queue order, and since when:
     /// [`crate::store::redb::codec::keys::jobs::Waiting`].
     ready READY: &'static ReadyBytes => &'static ReadyEntryBytes;

@@ -1,5 +1,5 @@
-//! Checks a whole store: redb's page checksums, each row's own checksum, and that each table has as many rows
-//! as it says. Changes nothing: what redb repairs on the way stays in memory.
+//! Checks a whole store: redb's page checksums, each row's own checksum, that each table has as many rows as
+//! it says, and the counts of users. Changes nothing: what redb repairs on the way stays in memory.
 
 use crate::domain::hex::hex;
 use crate::domain::stored_file::{ContentDigest, StoredFile};
@@ -11,6 +11,7 @@ use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{self, FILES, JOB_IMAGES, NAMES, StoredLayout};
 use crate::store::redb::codec::values;
+use crate::store::redb::file::check_counts::check_counts;
 use crate::store::redb::file::checked_file::{CheckedFile, SyncFailure};
 use crate::store::redb::file::error::OpenError;
 use crate::store::redb::file::migration::refuse_newer;
@@ -152,6 +153,9 @@ fn check_file(file: File, store: &Path) -> Result<StoreCheck, OpenError> {
     if tables::inspect(&database).map_err(unusable)? == StoredLayout::Known(tables::VERSION) {
         let reading = database.begin_read().map_err(|error| unusable(error.into()))?.into();
         report = check_rows(&reading, &|| true).map_err(unusable)?;
+        if report.damaged == 0 {
+            check_counts(&reading, &mut |place| report.add(place)).map_err(unusable)?;
+        }
         report.contents = catch_unwind(AssertUnwindSafe(|| contents(&reading))).unwrap_or_default();
     }
     check_pages(&mut database, &mut report);

@@ -2,6 +2,7 @@
 
 pub(crate) mod backup;
 pub(crate) mod check;
+mod check_counts;
 pub(crate) mod checked_file;
 pub(crate) mod compaction;
 pub(crate) mod error;

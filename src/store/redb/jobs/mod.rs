@@ -13,10 +13,10 @@ use crate::ports::{
     JobPage, JobQuery, Lease, LeaseError, NewJob, Results, SpawnError, Store, StoreError, SubmitError,
     Ticket, Urgency,
 };
-use crate::store::redb::batches;
+use crate::store::redb::accounts::unfinished_work::unfinished_work;
 use crate::store::redb::codec::keys::jobs::{LogBytes, LogKey};
 use crate::store::redb::codec::read_transaction::ReadTransaction;
-use crate::store::redb::codec::tables::{BATCH_ACTIVE, LOG, OWNED, SPECS, WAITING_BATCHES};
+use crate::store::redb::codec::tables::{LOG, SPECS};
 use crate::store::redb::codec::values;
 use crate::store::redb::conversations::history;
 use crate::store::redb::store::RedbStore;
@@ -207,15 +207,9 @@ impl Store for RedbStore {
     }
 
     fn unfinished_count(&self, user: UserId, limit: u64) -> Result<u64, StoreError> {
-        let volatile = (self.shared.volatile.count_of(user) as u64).min(limit);
-        let limit = limit.saturating_sub(volatile);
-        self.read(|reading| {
-            let jobs = read::unfinished_count(&OWNED.read(reading)?, user, limit)?;
-            let batches = (&BATCH_ACTIVE.read(reading)?, &WAITING_BATCHES.read(reading)?);
-            let find = |id| batches::read::row(reading, id);
-            let lines = batches::read::unstarted_lines(batches, find, user, limit.saturating_sub(jobs))?;
-            Ok(volatile.saturating_add(jobs).saturating_add(lines))
-        })
+        let volatile = self.shared.volatile.count_of(user) as u64;
+        let stored = self.read(|reading| unfinished_work(reading, user))?;
+        Ok(stored.all().saturating_add(volatile).min(limit))
     }
 
     fn events(&self, job: JobId, after: u64, max: usize) -> Result<EventPage, StoreError> {

@@ -3,13 +3,13 @@
 use crate::domain::id::UserId;
 use crate::domain::job::JobStatus;
 use crate::ports::{StatsSource, StoreError, StoreLoad, StoreStats, UserJobCounts};
-use crate::store::redb::batches;
+use crate::store::redb::accounts::unfinished_work::unfinished_work;
 use crate::store::redb::codec::keys::batches::{BatchLineBytes, BatchLineKey};
 use crate::store::redb::codec::keys::jobs::{JobOwnerBytes, JobOwnerKey, ReadyBytes, ReadyEntry, ReadyKey};
 use crate::store::redb::codec::read_transaction::ReadTransaction;
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{
-    BATCH_ACTIVE, DELAYED, DELIVERIES_DUE, OWNED, READY, RUNNING, WAITING_BATCHES, counters,
+    BATCH_ACTIVE, DELAYED, DELIVERIES_DUE, OWNED, READY, RUNNING, counters,
 };
 use crate::store::redb::store::RedbStore;
 use std::sync::PoisonError;
@@ -73,9 +73,7 @@ fn user_job_counts(reading: &ReadTransaction, user: UserId) -> Result<UserJobCou
         }
         Ok(count)
     };
-    let tables = (&BATCH_ACTIVE.read(reading)?, &WAITING_BATCHES.read(reading)?);
-    let find = |id| batches::read::row(reading, id);
-    let lines = batches::read::unstarted_lines(tables, find, user, MAX_USER_JOBS as u64)?;
+    let lines = unfinished_work(reading, user)?.lines.min(MAX_USER_JOBS as u64);
     Ok(UserJobCounts {
         queued: count(JobStatus::Queued)?.saturating_add(lines),
         waiting: count(JobStatus::Waiting)?,

@@ -1,7 +1,6 @@
 //! Files as the source and as the target of rows. The source is closed, and stays as it is. The target gets
 //! its name from the caller once it is complete.
 
-use crate::domain::batch::BatchStatus;
 use crate::domain::hex::hex;
 use crate::domain::id::UserId;
 use crate::ports::StoreError;
@@ -193,8 +192,7 @@ fn count_unfinished(tables: &Tables<'_>) -> Result<u64, StoreError> {
     }
     for entry in tables.batches.iter()? {
         let row: BatchRow = values::decode(entry?.1.value())?;
-        let is_open = row.batch.status == BatchStatus::InProgress && row.batch.finished_at_ms.is_none();
-        unfinished = unfinished.saturating_add(if is_open { u64::from(row.unstarted()) } else { 0 });
+        unfinished = unfinished.saturating_add(u64::from(row.waiting_lines()));
     }
     Ok(unfinished)
 }

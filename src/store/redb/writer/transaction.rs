@@ -10,7 +10,7 @@ use crate::store::commit_metrics::CommitMetrics;
 use crate::store::limits::StoreLimits;
 use crate::store::queue_length::QueueLength;
 use crate::store::redb::codec::keys::jobs::{FairKey, JobOwnerKey};
-use crate::store::redb::codec::row_bytes::RowOwner;
+use crate::store::redb::codec::row_bytes::{OwnerChanges, RowOwner};
 use crate::store::redb::codec::table::ReadableTable;
 use crate::store::redb::codec::tables::{StoreCounters, Tables};
 use crate::store::redb::jobs::row::shown;
@@ -68,6 +68,8 @@ pub(crate) struct Transaction<'t> {
     pub(crate) row_owners: HashMap<RowOwner, UserId>,
     /// Bytes of rows that this group has admitted, which the sums of users do not count yet.
     pub(crate) pending_bytes: HashMap<UserId, u64>,
+    /// Changes of the lines without a job, by the owners of their batches.
+    pub(crate) waiting_lines: OwnerChanges,
     stored: StoreCounters,
     is_dirty: bool,
 }
@@ -128,6 +130,7 @@ impl<'t> Transaction<'t> {
             claims,
             row_owners: HashMap::new(),
             pending_bytes: HashMap::new(),
+            waiting_lines: OwnerChanges::default(),
             stored,
             is_dirty: false,
         })
@@ -151,7 +154,10 @@ impl<'t> Transaction<'t> {
         if self.counters != self.stored {
             self.tables.store_counters(&self.counters)?;
         }
+        // A row that was set aside counts no longer.
+        self.is_dirty |= self.tables.quarantine_malformed()?;
         self.count_stored_bytes()?;
+        self.count_unfinished_work()?;
         let due_ms = self.next_due_ms()?;
         self.is_dirty |= self.tables.quarantine_malformed()?;
         let ready = self.tables.ready.len()?;

@@ -89,6 +89,23 @@ key! {
     }
 }
 
+key! {
+    /// The unfinished work of a user: a value.
+    UnfinishedWork, UnfinishedWorkBytes = 16 {
+        /// Jobs that have not ended.
+        jobs: u64,
+        /// Lines of open batches that have no job yet.
+        lines: u64,
+    }
+}
+
+impl UnfinishedWork {
+    /// Jobs and lines.
+    pub(crate) fn all(self) -> u64 {
+        self.jobs.saturating_add(self.lines)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
