@@ -4,11 +4,11 @@
 //! `TEST_SEEDS` sets the number of damaged files; `TEST_SEED` the first seed.
 
 use crate::support::disk::SeededRandom;
-use crate::support::store::{ANN, ManualClock, delta, done, id, name, turn};
+use crate::support::store::{ANN, ManualClock, MessagePages, delta, done, id, name, turn};
 use crate::support::{Server, command, setting, wait_until};
 use nanoclaw::domain::job_filter::JobFilter;
 use nanoclaw::domain::limits::Limits;
-use nanoclaw::ports::{Conversations, JobQuery, Store, StoreError, Urgency};
+use nanoclaw::ports::{JobQuery, Store, StoreError, Urgency};
 use nanoclaw::store::options::StoreOptions;
 use nanoclaw::store::{DAMAGED_EXIT, RedbStore, check, is_about_to_abort};
 use redb::{ReadableTable, TableDefinition};
@@ -72,7 +72,7 @@ fn answers(store: &RedbStore) -> Answers {
     let query = JobQuery { user: ANN, status: None, filter: JobFilter::NONE, before: None, limit: 1_000 };
     add("jobs".to_owned(), store.jobs(&query).map(|page| format!("{page:?}")));
     for talk in 0..3 {
-        let page = store.messages(ANN, &name(&format!("talk{talk}")), None, 1_000);
+        let page = store.message_page(ANN, &name(&format!("talk{talk}")), None, 1_000);
         add(format!("messages {talk}"), page.map(|page| format!("{page:?}")));
     }
     answers

@@ -62,13 +62,6 @@ impl RawStream {
     }
 }
 
-/// A line of the server's `/proc/…/status`, KiB.
-fn status_kb(server: &Server, name: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("its status");
-    let line = status.lines().find(|line| line.starts_with(name)).expect("the line");
-    line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("a number")
-}
-
 /// This process and the servers that it starts may have some thousand connections.
 fn allow_connections() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
@@ -97,14 +90,14 @@ fn p2_a_thousand_readers_resume_after_kill_9_without_gaps_or_repeats() {
     let newest = before.last().expect("events").seq;
     let server = server.crash_and_restart("");
     // The peak so far: an idle server returns pages of its code, which the first request loads again.
-    let idle_kb = status_kb(&server, "VmHWM");
+    let idle_kb = server.status_kb("VmHWM");
     let cursors = (0..RESUMERS as u64).map(|n| n % (newest + 1));
     let readers: Vec<(u64, RawStream)> =
         cursors.map(|after| (after, RawStream::open(&server, &path, after))).collect();
     let is_live = server.get(&format!("/v1/jobs/{id}")).json()["status"] != "succeeded";
     let seen: Vec<(u64, Vec<Event>)> =
         readers.into_iter().map(|(after, reader)| (after, reader.events(0))).collect();
-    let cost_kb = status_kb(&server, "VmHWM").saturating_sub(idle_kb);
+    let cost_kb = server.status_kb("VmHWM").saturating_sub(idle_kb);
     let all_events = server.events(&id);
     assert_whole(&all_events);
     assert_contiguous(&all_events);
@@ -160,7 +153,7 @@ fn p8_slow_readers_of_a_4_mb_answer_cost_one_page_of_memory_each() {
     assert!(*last == text, "one frame carries the whole text, however long");
     // A page that ends at exactly 64 KiB has its own frame.
     assert!(earlier.len() <= 1 && earlier.iter().all(|frame| frame.len() <= 64 * 1024), "{}", frames.len());
-    let before_kb = status_kb(&server, "VmRSS");
+    let before_kb = server.status_kb("VmRSS");
     live.extend((0..SLOW / 2).map(|_| RawStream::open(&server, &path, 0)));
     let began = Instant::now();
     let mut peak_kb = 0;
@@ -168,7 +161,7 @@ fn p8_slow_readers_of_a_4_mb_answer_cost_one_page_of_memory_each() {
         for reader in &mut live {
             reader.read_byte();
         }
-        peak_kb = peak_kb.max(status_kb(&server, "VmRSS"));
+        peak_kb = peak_kb.max(server.status_kb("VmRSS"));
         std::thread::sleep(Duration::from_secs(1));
     }
     let cost_kb = peak_kb.saturating_sub(before_kb);

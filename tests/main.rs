@@ -13,6 +13,7 @@
 mod accounts;
 mod add_a_tool;
 mod agents;
+mod answer_load;
 mod anthropic_messages;
 mod approvals;
 mod ask;

@@ -40,6 +40,8 @@ limits! {
     body_bytes: usize = 10 * 1024 * 1024, KIB..=GIB;
     /// Maximum bytes of all request bodies in flight; else 503.
     bodies_bytes: usize = 64 * 1024 * 1024, KIB..=64 * GIB;
+    /// Maximum bytes of all large answers that are made and sent at the same time; else 503.
+    answers_bytes: usize = 128 * 1024 * 1024, MIB..=64 * GIB;
     /// Maximum request line and headers together, bytes; else 431.
     header_bytes: usize = 32 * 1024, 8 * KIB..=MIB;
     /// Maximum header lines of a request.

@@ -5,7 +5,7 @@ use super::event::{Event, SequencedEvent, StepKind};
 use super::message::Message;
 use super::tool::ToolCall;
 use serde::{Deserialize, Serialize, Serializer};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// One step, with the id and index of the stream.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "MessageStep"))]
@@ -105,10 +105,16 @@ pub struct CalledFunction {
     pub arguments: String,
 }
 
-/// The steps of a log, in order, without discarded ones.
-pub fn fold(events: impl IntoIterator<Item = SequencedEvent>) -> Vec<Step> {
-    let mut parts: BTreeMap<u32, StepContent> = BTreeMap::new();
-    for SequencedEvent { event, .. } in events {
+/// The steps of a log that is read event by event, without discarded ones.
+#[derive(Debug, Default)]
+pub struct StepFold {
+    parts: BTreeMap<u32, StepContent>,
+    token_count: Option<u64>,
+}
+
+impl StepFold {
+    /// Takes the next event. Returns about how many bytes it adds to the steps.
+    pub fn take(&mut self, event: Event) -> usize {
         match event {
             // The whole call follows its pieces.
             Event::CallBegun { .. }
@@ -117,22 +123,60 @@ pub fn fold(events: impl IntoIterator<Item = SequencedEvent>) -> Vec<Step> {
             | Event::WaitingApproval { .. }
             | Event::Summary { .. }
             | Event::AgentStep { .. }
-            | Event::Done { .. }
-            | Event::Error { .. } => {}
-            Event::Delta { index, kind, offset, text, .. } => match parts.get_mut(&index) {
-                Some(StepContent::Thinking { content } | StepContent::Text { content }) if offset > 0 => {
-                    content.push_str(&text);
-                }
-                _ => drop(parts.insert(index, text_step(kind, text))),
-            },
-            Event::ToolCall { index, call, .. } => drop(parts.insert(index, StepContent::ToolCall(call))),
-            Event::ToolResult { index, id_ref, name, content, skipped, .. } => {
-                parts.insert(index, StepContent::ToolResult { id_ref, name, content, skipped });
+            | Event::Error { .. } => 0,
+            Event::Done { token_count, .. } => {
+                self.token_count = Some(token_count);
+                0
             }
-            Event::StepDiscarded { index } => drop(parts.remove(&index)),
+            Event::Delta { index, kind, offset, text, .. } => {
+                let bytes = text.len();
+                match self.parts.get_mut(&index) {
+                    Some(StepContent::Thinking { content } | StepContent::Text { content }) if offset > 0 => {
+                        content.push_str(&text);
+                        bytes
+                    }
+                    _ => self.put(index, text_step(kind, text), bytes),
+                }
+            }
+            Event::ToolCall { index, call, .. } => {
+                let bytes = call.name.len().saturating_add(call.arguments.len());
+                self.put(index, StepContent::ToolCall(call), bytes)
+            }
+            Event::ToolResult { index, id_ref, name, content, skipped, .. } => {
+                let bytes = name.len().saturating_add(content.len());
+                self.put(index, StepContent::ToolResult { id_ref, name, content, skipped }, bytes)
+            }
+            Event::StepDiscarded { index } => {
+                self.parts.remove(&index);
+                0
+            }
         }
     }
-    parts.into_iter().map(|(index, part)| Step { id: StepId(index), index, part }).collect()
+
+    fn put(&mut self, index: u32, part: StepContent, bytes: usize) -> usize {
+        self.parts.insert(index, part);
+        bytes.saturating_add(size_of::<Step>())
+    }
+
+    /// The tokens that the end of the log names.
+    pub fn token_count(&self) -> Option<u64> {
+        self.token_count
+    }
+
+    /// The steps, in order.
+    pub fn into_steps(self) -> Vec<Step> {
+        let parts = self.parts.into_iter();
+        parts.map(|(index, part)| Step { id: StepId(index), index, part }).collect()
+    }
+}
+
+/// The steps of a log, in order, without discarded ones.
+pub fn fold(events: impl IntoIterator<Item = SequencedEvent>) -> Vec<Step> {
+    let mut fold = StepFold::default();
+    for SequencedEvent { event, .. } in events {
+        fold.take(event);
+    }
+    fold.into_steps()
 }
 
 /// The steps in messages, numbered from 0.
@@ -178,13 +222,24 @@ pub fn answer(steps: &[Step]) -> String {
     texts.into_iter().rev().collect()
 }
 
-/// The calls of the steps with their results.
+/// The calls of the steps, each with the first later result of its id. Providers may reuse ids, so earlier
+/// results do not count.
 pub fn calls(steps: &[Step]) -> Vec<CallRecord> {
-    let called = steps.iter().enumerate().filter_map(|(at, step)| match &step.part {
-        StepContent::ToolCall(call) => Some((at, call)),
-        _ => None,
-    });
-    called.map(|(at, call)| record(call, steps.get(at..).unwrap_or_default())).collect()
+    let mut results: HashMap<&str, (&String, bool)> = HashMap::new();
+    let mut records = Vec::new();
+    for step in steps.iter().rev() {
+        match &step.part {
+            StepContent::ToolResult { id_ref, content, skipped, .. } => {
+                results.insert(id_ref, (content, *skipped));
+            }
+            StepContent::ToolCall(call) => {
+                records.push(record(call, results.get(call.id_ref.as_str()).copied()));
+            }
+            StepContent::Thinking { .. } | StepContent::Text { .. } => {}
+        }
+    }
+    records.reverse();
+    records
 }
 
 /// The fields of a tool result.
@@ -195,14 +250,8 @@ struct ResultFields {
     execution_time: Option<f64>,
 }
 
-/// A call with the first later result of its id. Providers may reuse ids, so earlier results do not count.
-fn record(call: &ToolCall, behind: &[Step]) -> CallRecord {
-    let found = behind.iter().find_map(|step| match &step.part {
-        StepContent::ToolResult { id_ref, content, skipped, .. } if *id_ref == call.id_ref => {
-            Some((content, *skipped))
-        }
-        _ => None,
-    });
+/// A call with its result: the content, and whether the call was skipped.
+fn record(call: &ToolCall, found: Option<(&String, bool)>) -> CallRecord {
     // A result of another shape has none of these fields.
     let fields: ResultFields =
         found.and_then(|(content, _)| serde_json::from_str(content).ok()).unwrap_or_default();

@@ -44,6 +44,8 @@ pub(crate) struct ServerContext {
     pub(crate) readiness: Arc<ReadinessCache>,
     /// Bytes of request bodies: `limits.bodies_bytes`.
     pub(crate) bodies: Arc<SharedBudget>,
+    /// Bytes of large answers: `limits.answers_bytes`.
+    pub(crate) answers: Arc<SharedBudget>,
     /// Requests under way, streams included.
     pub(crate) requests: Arc<SharedBudget>,
     /// Connections by address.
@@ -76,6 +78,7 @@ impl ServerContext {
     pub(crate) fn new(app: Arc<AppDependencies>, guard: HostOriginGuard, shutdown: Shutdown) -> Self {
         let limits = &app.limits;
         let bodies = SharedBudget::new(limits.bodies_bytes, limits.body_bytes, limits.bodies_bytes / 8);
+        let answers = SharedBudget::new(limits.answers_bytes, 0, limits.answers_bytes / 8);
         let places = || SharedBudget::new(limits.connections, LEAST_CONNECTIONS, 0);
         let (requests, connections) = (places(), places());
         let backups = Arc::new(Semaphore::new(1));
@@ -91,6 +94,7 @@ impl ServerContext {
             shutdown,
             readiness,
             bodies,
+            answers,
             requests,
             connections,
             searches: SharedThreads::new("searches", SEARCHES),

@@ -71,6 +71,12 @@ pub(crate) enum ApiError {
     /// Too many bodies at once.
     #[error("request bodies under way fill limits.bodies_bytes = {0} bytes, try again in a moment")]
     BodiesFull(usize),
+    /// Too many large answers at once.
+    #[error(
+        "answers that are read at this moment fill limits.answers_bytes = {0} bytes; try again in a moment, or read a large \
+         one as events of its job"
+    )]
+    AnswersFull(usize),
     /// The request line is too long.
     #[error("the request target is longer than {0} bytes")]
     TargetTooLong(usize),
@@ -164,7 +170,7 @@ impl ApiError {
             Self::InputTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "input_too_large"),
             Self::UploadTooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "upload_too_large"),
             Self::BodyTimeout(_) | Self::BodySlow { .. } => (StatusCode::REQUEST_TIMEOUT, "body_timeout"),
-            Self::BodiesFull(_) => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
+            Self::BodiesFull(_) | Self::AnswersFull(_) => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
             Self::TargetTooLong(_) => (StatusCode::URI_TOO_LONG, "target_too_long"),
             Self::HeadersTooLarge(_) => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large"),
             Self::Encoding(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding"),

@@ -12,6 +12,7 @@ use super::request::context::{PathParameters, RequestContext};
 use super::request::percent;
 use super::request::query::QueryString;
 use super::response::error::ErrorFormat;
+use super::response::held::AnswerMemory;
 use super::response::{self, HandlerResult, HttpResponse};
 use super::routes::{ApiRoute, ROUTES};
 use super::server::client_body::ClientBody;
@@ -145,7 +146,7 @@ async fn handle(
     let socket = head.extensions.remove::<SocketState>().unwrap_or_default();
     let (caller, address, query) = admission::admit(context, &head, route, notes)?;
     let owner = ShareOwner::of(context.app.auth.mode, &caller, address);
-    notes.place = owner.map(|owner| request_place(context, owner)).transpose()?;
+    notes.held.extend(owner.map(|owner| request_place(context, owner)).transpose()?);
     let query = QueryString::parse(query.as_deref(), route.query)?;
     let segments = found.segments;
     let request = RequestContext {
@@ -162,7 +163,12 @@ async fn handle(
         socket,
     };
     let body = RequestBody::new(body, &request);
-    (route.handler)(Arc::clone(context), request, body).await
+    let response = (route.handler)(Arc::clone(context), request, body).await?;
+    // What a write has done is answered, however large the answer is.
+    if route.method == Method::GET {
+        notes.held.extend(AnswerMemory::of_response(context, owner, &response)?);
+    }
+    Ok(response)
 }
 
 /// A place for a request of this client until its response has ended.

@@ -97,7 +97,7 @@ pub trait ConversationItems: Send + Sync {
     /// Writes the new state. `false`: somebody has changed the entry since it was read, or it is gone.
     fn edit_items(&self, edit: ItemsEdit) -> Ticket<bool>;
 
-    /// A page of entries; none when the user has no such conversation.
+    /// A page of entries with about 1 MiB of added items; none when the user has no such conversation.
     fn entries(&self, user: UserId, id: &ConversationId, query: EntryQuery) -> Result<EntryPage, StoreError>;
     /// The entry, if the conversation has it.
     fn entry(

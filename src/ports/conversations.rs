@@ -5,12 +5,12 @@ use super::store::{Idempotent, NewJob, SubmitError};
 use super::store_error::StoreError;
 use super::ticket::Ticket;
 use crate::domain::conversation::{Conversation, ConversationChange};
-use crate::domain::event::SequencedEvent;
 use crate::domain::id::{AskId, ConversationId, JobId, MessageId, ProjectId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::{Job, JobStatus};
 use crate::domain::message::Message;
 use crate::domain::search_words::SearchWords;
+use crate::domain::steps::Step;
 use std::collections::BTreeMap;
 
 /// Why a conversation was not changed. The texts are for the caller.
@@ -157,12 +157,30 @@ pub enum ChatMessage {
     Answer {
         /// State of the job.
         job: Box<Job>,
-        /// The job's events that retention has not removed.
-        events: Vec<SequencedEvent>,
+        /// The steps of the job's events that retention has not removed.
+        steps: Vec<Step>,
+        /// The tokens that the end of the log names.
+        token_count: Option<u64>,
         /// The full answer where retention has cut the log; otherwise empty.
         answer: Vec<Message>,
     },
 }
+
+/// Which messages of a conversation a page has.
+#[derive(Debug, Clone, Copy)]
+pub struct MessageQuery<'a> {
+    /// The owner of the conversation.
+    pub user: UserId,
+    /// The conversation.
+    pub conversation: &'a ConversationId,
+    /// The message before the first one; it may be deleted by now.
+    pub after: Option<MessageRef>,
+    /// Maximum messages.
+    pub limit: usize,
+}
+
+/// A read reports how many more bytes of memory its result takes. An error ends the read.
+pub type ReadMemory<'m> = dyn FnMut(usize) -> Result<(), StoreError> + 'm;
 
 /// A page of messages, oldest first.
 #[derive(Debug, Clone, PartialEq)]
@@ -235,14 +253,11 @@ pub trait Conversations: Send + Sync {
     fn conversations(&self, query: &ConversationQuery) -> Result<ConversationPage, StoreError>;
     /// Number of a user's conversations by project; projects without any are left out.
     fn counts_by_project(&self, user: UserId) -> Result<BTreeMap<ProjectId, u64>, StoreError>;
-    /// At most `limit` messages after `after` (which may be deleted by now): at least one, at most about 1
-    /// MiB.
+    /// A page of messages: at least one, and of logs and requests at most about 1 MiB and one more message.
     fn messages(
         &self,
-        user: UserId,
-        id: &ConversationId,
-        after: Option<MessageRef>,
-        limit: usize,
+        query: &MessageQuery<'_>,
+        memory: &mut ReadMemory<'_>,
     ) -> Result<MessagePage, StoreError>;
     /// Whether the conversation contains the message. An answer in progress counts; a deleted one does not.
     fn has_message(&self, user: UserId, id: &ConversationId, message: MessageRef)

@@ -66,7 +66,7 @@ pub use conversation_items::{
 };
 pub use conversations::{
     ChatMessage, ConversationCursor, ConversationError, ConversationPage, ConversationQuery, Conversations,
-    MessagePage, MessageRef, RegenerateRequest,
+    MessagePage, MessageQuery, MessageRef, ReadMemory, RegenerateRequest,
 };
 pub use files::{
     DirectoryLimit, ReadOnlyFiles, RunDirectory, WorkspaceFiles, WorkspaceFolder, WorkspaceOwner,

@@ -257,3 +257,27 @@ fn items_are_removed_with_jobs_of_their_age() {
     assert_eq!(all(&fixture.store, false), [] as [&str; 0]);
     assert!(fixture.store.conversation(ANN, &name("chat")).unwrap().is_some());
 }
+
+#[test]
+fn p8_a_page_of_entries_ends_after_a_mebibyte_of_items() {
+    let fixture = opened();
+    for letter in ["a", "b", "c", "d"] {
+        add(&fixture, &letter.repeat(300_000));
+    }
+    run(&fixture, 1);
+    for is_newest_first in [false, true] {
+        let (mut from, mut pages) = (None, Vec::new());
+        loop {
+            let query = EntryQuery { from, is_newest_first, limit: 9 };
+            let page = fixture.store.entries(ANN, &name("chat"), query).unwrap();
+            pages.push(page.entries.len());
+            from = page.next;
+            if from.is_none() {
+                break;
+            }
+        }
+        // An item is stored with its id, which is as long as its text here.
+        let is_short = pages.iter().all(|entries| (1..=3).contains(entries));
+        assert!(is_short && pages.iter().sum::<usize>() == 5, "newest first: {is_newest_first}, {pages:?}");
+    }
+}

@@ -3,7 +3,7 @@
 
 use super::fixture::Fixture;
 use super::messages::{next_history, say, shown};
-use crate::support::store::{ANN, BOB, done, id, job, name, turn};
+use crate::support::store::{ANN, BOB, MessagePages, done, id, job, name, turn};
 use nanoclaw::domain::id::JobId;
 use nanoclaw::domain::job::{ConversationSummary, History, JobOutcome, JobStatus};
 use nanoclaw::domain::job_filter::JobFilter;
@@ -174,7 +174,7 @@ fn an_unreadable_job_fails_its_list_and_blocks_no_removal() {
     writing.commit().unwrap();
     drop(database);
     fixture.reopen(&StoreOptions::default(), &Limits::default());
-    let page = fixture.store.messages(ANN, &name("chat"), None, 9);
+    let page = fixture.store.message_page(ANN, &name("chat"), None, 9);
     assert!(matches!(page, Err(StoreError::Corrupt(_))), "a list without it would be wrong: {page:?}");
     let ask = super::messages::ask(2);
     assert!(fixture.store.delete_message(ANN, name("chat"), ask).wait().unwrap());

@@ -1,11 +1,12 @@
 //! Messages of a conversation: order, pages and deletion.
 
 use super::fixture::Fixture;
-use crate::support::store::{ANN, BOB, delta, done, id, name, turn};
+use crate::support::store::{ANN, BOB, MessagePages, delta, done, id, name, turn};
 use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::id::{JobId, UserId};
 use nanoclaw::domain::job::{ConversationSummary, JobOutcome, JobStatus};
 use nanoclaw::domain::message::Message;
+use nanoclaw::domain::steps;
 use nanoclaw::ports::{ChatMessage, ConversationError, Lease, MessageRef, NodeStore};
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ pub(crate) fn shown(
     after: Option<MessageRef>,
     limit: usize,
 ) -> (Vec<String>, bool) {
-    let page = store.messages(user, &name("chat"), after, limit).unwrap();
+    let page = store.message_page(user, &name("chat"), after, limit).unwrap();
     let number = |job: JobId| u128::from_be_bytes(job.to_bytes());
     let show = |message: &ChatMessage| match message {
         ChatMessage::Ask { id, .. } => format!("?{}", number(id.job())),
@@ -82,11 +83,11 @@ fn messages_are_listed_in_pairs_in_order_of_the_questions() {
         .append(lease.fence(), vec![delta(0, 0, "so far")], nanoclaw::ports::Urgency::Now)
         .wait()
         .unwrap();
-    let page = fixture.store.messages(ANN, &name("chat"), Some(ask(3)), 1).unwrap();
-    let [ChatMessage::Answer { job, events, answer }] = &page.messages[..] else { panic!("{page:?}") };
+    let page = fixture.store.message_page(ANN, &name("chat"), Some(ask(3)), 1).unwrap();
+    let [ChatMessage::Answer { job, steps, answer, .. }] = &page.messages[..] else { panic!("{page:?}") };
     assert_eq!((job.status, answer.len()), (JobStatus::Running, 0));
-    assert!(matches!(&events.last().unwrap().event, Event::Delta { text, .. } if text == "so far"));
-    let page = fixture.store.messages(ANN, &name("chat"), None, 1).unwrap();
+    assert_eq!(steps::answer(steps), "so far");
+    let page = fixture.store.message_page(ANN, &name("chat"), None, 1).unwrap();
     let [ChatMessage::Ask { created_at_ms, messages, .. }] = &page.messages[..] else { panic!("{page:?}") };
     assert_eq!((*created_at_ms, &messages[..]), (1_000_000, &[Message::user("question 1")][..]));
     end(&fixture, &lease, 3);

@@ -3,7 +3,7 @@
 use super::conversation_removal::sweep_until_gone;
 use super::fixture::Fixture;
 use super::messages::{answer, ask, next_history, say, shown};
-use crate::support::store::{ANN, BOB, done, id, job, name, turn};
+use crate::support::store::{ANN, BOB, MessagePages, done, id, job, name, turn};
 use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::id::UserId;
 use nanoclaw::domain::idempotency::IdempotencyKey;
@@ -49,7 +49,7 @@ fn regenerate_removes_the_answer_and_later_messages_and_keeps_the_question() {
 
     let fixture = fixture.crash();
     assert_eq!(all(&fixture), ["?1", "!1", "?2"]);
-    let page = fixture.store.messages(ANN, &name("chat"), Some(answer(1)), 1).unwrap();
+    let page = fixture.store.message_page(ANN, &name("chat"), Some(answer(1)), 1).unwrap();
     let [ChatMessage::Ask { created_at_ms, messages, .. }] = &page.messages[..] else { panic!("{page:?}") };
     assert_eq!((*created_at_ms, &messages[..]), (1_000_000, &[Message::user("question 2")][..]));
     let lease = fixture.claim();

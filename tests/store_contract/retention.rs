@@ -2,7 +2,7 @@
 //! expired jobs are removed completely, and unfinished jobs are never touched.
 
 use super::fixture::Fixture;
-use crate::support::store::{ANN, ManualClock, cancelled, delta, done, id, job, name, turn};
+use crate::support::store::{ANN, ManualClock, MessagePages, cancelled, delta, done, id, job, name, turn};
 use nanoclaw::domain::event::{EngineMark, Event, FailureCode, FinishReason, Record};
 use nanoclaw::domain::id::{BatchId, JobId};
 use nanoclaw::domain::job::{ConversationSummary, History, JobOutcome, JobStatus};
@@ -146,21 +146,21 @@ fn an_answer_with_a_truncated_log_is_read_from_the_conversation() {
     setup.run(1, answered);
     let chat = || name("chat-1");
     let answer = MessageRef::Answer(id(1).message_id());
-    let answer_and_events = || {
-        let page = setup.store.messages(ANN, &chat(), None, 10).unwrap();
-        let Some(ChatMessage::Answer { answer, events, .. }) = page.messages.last().cloned() else {
+    let answer_and_steps = || {
+        let page = setup.store.message_page(ANN, &chat(), None, 10).unwrap();
+        let Some(ChatMessage::Answer { answer, steps, .. }) = page.messages.last().cloned() else {
             panic!("{page:?}")
         };
-        (answer, events.len())
+        (answer, steps.len())
     };
-    assert_eq!(answer_and_events().0, [], "the log contains the answer");
+    assert_eq!(answer_and_steps().0, [], "the log contains the answer");
     setup.pass(2 * HOUR);
-    assert_eq!(answer_and_events(), (vec![Message::assistant("answer")], 1));
+    assert_eq!(answer_and_steps(), (vec![Message::assistant("answer")], 0));
     let ask = MessageRef::Ask(id(1).ask_id());
     assert_eq!(setup.store.delete_message(ANN, chat(), ask).wait(), Ok(true));
     assert_eq!(
-        answer_and_events(),
-        (vec![Message::assistant("answer")], 1),
+        answer_and_steps(),
+        (vec![Message::assistant("answer")], 0),
         "the answer stays without its question"
     );
     assert_eq!(setup.store.delete_message(ANN, chat(), answer).wait(), Ok(true));

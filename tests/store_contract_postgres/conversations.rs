@@ -1,7 +1,7 @@
 //! Conversations that several nodes change at once, and rows and texts that only this store can have.
 
 use super::fixture::Fixture;
-use crate::support::store::{ANN, chat, done, id, name, turn};
+use crate::support::store::{ANN, MessagePages, chat, done, id, name, turn};
 use nanoclaw::domain::conversation::ConversationChange;
 use nanoclaw::domain::event::{Event, FailureCode};
 use nanoclaw::domain::job::JobOutcome;
@@ -39,7 +39,7 @@ fn an_unreadable_job_fails_its_list_and_blocks_no_removal() {
         say(&fixture, turn(number, ANN, "chat"), done(id(number), "answer"));
     }
     fixture.sql(&format!("UPDATE jobs SET row = '{{}}' WHERE id = '{}'", id(2)));
-    let page = || fixture.store.messages(ANN, &name("chat"), None, 9);
+    let page = || fixture.store.message_page(ANN, &name("chat"), None, 9);
     assert!(matches!(page(), Err(StoreError::Corrupt(_))), "a list without it would be wrong: {:?}", page());
     assert!(delete(&fixture, MessageRef::Ask(id(2).ask_id())));
     assert!(delete(&fixture, MessageRef::Answer(id(2).message_id())));
@@ -115,7 +115,7 @@ fn p7_jobs_of_two_nodes_create_one_conversation_and_run_one_after_the_other() {
     });
     assert_eq!(fixture.store.conversation(ANN, &name("chat")).unwrap().unwrap().message_count, 80);
     assert_eq!(fixture.sql("SELECT count(*) FROM jobs WHERE place = 'ready'"), "1");
-    assert_eq!(fixture.store.messages(ANN, &name("chat"), None, 1_000).unwrap().messages.len(), 80);
+    assert_eq!(fixture.store.message_page(ANN, &name("chat"), None, 1_000).unwrap().messages.len(), 80);
 }
 
 #[test]
@@ -165,7 +165,7 @@ impl Client<'_> {
 
     /// One of the messages that the conversation shows.
     fn message(&mut self, conversation: &str) -> Option<MessageRef> {
-        let messages = self.node.store.messages(ANN, &name(conversation), None, 100).unwrap().messages;
+        let messages = self.node.store.message_page(ANN, &name(conversation), None, 100).unwrap().messages;
         let at = usize::try_from(self.numbers.below(messages.len().max(1) as u64)).unwrap();
         messages.get(at).map(|message| match message {
             ChatMessage::Ask { id, .. } => MessageRef::Ask(*id),

@@ -2,6 +2,7 @@
 
 /// Modules, or single tests.
 const FILE_TESTS: &[&str] = &[
+    "answer_load::",
     "bit_rot::",
     "disk_errors::",
     "maintenance::",

@@ -165,6 +165,13 @@ impl Server {
         self.child.id()
     }
 
+    /// A line of its `/proc/…/status`, KiB.
+    pub(crate) fn status_kb(&self, name: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("its status");
+        let line = status.lines().find(|line| line.starts_with(name)).expect("the line");
+        line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("a number")
+    }
+
     pub(crate) fn get(&self, path: &str) -> Reply {
         Reply::read(agent().get(format!("{}{path}", self.url)).call())
     }

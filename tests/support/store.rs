@@ -10,7 +10,10 @@ use nanoclaw::domain::log_chain::{LogRecord, RecordPlace};
 use nanoclaw::domain::message::Message;
 use nanoclaw::domain::run::{EndedRun, ImportedRun};
 use nanoclaw::domain::usage::Usage;
-use nanoclaw::ports::{Accounts, CancelToken, Clock, NewJob, NodeStore};
+use nanoclaw::ports::{
+    Accounts, CancelToken, Clock, Conversations, MessagePage, MessageQuery, MessageRef, NewJob, NodeStore,
+    StoreError,
+};
 use nanoclaw::store::options::StoreOptions;
 use nanoclaw::store::{RedbStore, check};
 use std::collections::BTreeMap;
@@ -191,4 +194,28 @@ fn check_image(image: &[u8]) -> Result<(), String> {
     std::fs::write(&path, image).unwrap();
     let checked = check(&path).map_err(|error| error.to_string())?.unwrap_or_default();
     if checked.damaged == 0 { Ok(()) } else { Err(checked.to_string()) }
+}
+
+/// Reads pages of messages without a bound on memory.
+pub(crate) trait MessagePages {
+    /// At most `limit` messages after this one.
+    fn message_page(
+        &self,
+        user: UserId,
+        id: &ConversationId,
+        after: Option<MessageRef>,
+        limit: usize,
+    ) -> Result<MessagePage, StoreError>;
+}
+
+impl<S: Conversations + ?Sized> MessagePages for S {
+    fn message_page(
+        &self,
+        user: UserId,
+        id: &ConversationId,
+        after: Option<MessageRef>,
+        limit: usize,
+    ) -> Result<MessagePage, StoreError> {
+        self.messages(&MessageQuery { user, conversation: id, after, limit }, &mut |_| Ok(()))
+    }
 }

@@ -1,6 +1,6 @@
 //! What clients know about the store: acknowledged writes and read data.
 
-use crate::support::store::{ANN, BOB, done, job};
+use crate::support::store::{ANN, BOB, MessagePages, done, job};
 use nanoclaw::domain::event::{Event, Record, SequencedEvent, StatusPhase};
 use nanoclaw::domain::id::{BatchId, JobId};
 use nanoclaw::domain::idempotency::IdempotencyKey;
@@ -195,7 +195,7 @@ fn chatted_once(store: &RedbStore, jobs: &[Job]) -> Result<(), String> {
             .map(|job| job.id)
             .collect();
         for row in page.conversations {
-            let page = store.messages(user, &row.id, None, 10_000).map_err(|e| e.to_string())?;
+            let page = store.message_page(user, &row.id, None, 10_000).map_err(|e| e.to_string())?;
             let mut counted = 0;
             for message in &page.messages {
                 match message {

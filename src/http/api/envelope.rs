@@ -35,6 +35,13 @@ pub(crate) struct DataResponse<T> {
     data: T,
 }
 
+impl<T> DataResponse<T> {
+    /// With this data.
+    pub(crate) fn of(data: T) -> Self {
+        Self { code: 0, data }
+    }
+}
+
 /// A success without data.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ApiDone"))]
 #[derive(Serialize)]
@@ -45,7 +52,7 @@ pub(crate) struct DoneResponse {
 }
 
 pub(crate) fn data<T: Serialize>(data: T) -> HttpResponse {
-    response::json(StatusCode::OK, &DataResponse { code: 0, data })
+    response::json(StatusCode::OK, &DataResponse::of(data))
 }
 
 /// Answers with one word, such as `deleted`.

@@ -53,12 +53,12 @@ pub(crate) struct RequestDetails {
 
 impl AccessLogEntry {
     /// Logs the response once its body has ended. A line that no level would show is not kept.
-    /// The place of the request is free when its body has ended.
-    pub(crate) fn follow(self, response: HttpResponse, place: Option<HeldShare>) -> Response<MeteredBody> {
+    /// What the request holds is free when its body has ended.
+    pub(crate) fn follow(self, response: HttpResponse, held: Vec<HeldShare>) -> Response<MeteredBody> {
         let status = response.status();
         let is_logged = level(status) < Level::DEBUG || tracing::enabled!(Level::DEBUG);
         let entry = is_logged.then(|| Box::new((self, status)));
-        response.map(|body| MeteredBody { body, bytes: 0, entry, _place: place })
+        response.map(|body| MeteredBody { body, bytes: 0, entry, _held: held })
     }
 
     pub(crate) fn log(&self, status: StatusCode, bytes: u64) {
@@ -99,7 +99,7 @@ pub(crate) struct MeteredBody {
     body: ResponseBody,
     bytes: u64,
     entry: Option<Box<(AccessLogEntry, StatusCode)>>,
-    _place: Option<HeldShare>,
+    _held: Vec<HeldShare>,
 }
 
 impl MeteredBody {
@@ -122,7 +122,7 @@ impl MeteredBody {
     }
 
     pub(crate) fn unlogged(response: HttpResponse) -> Response<Self> {
-        response.map(|body| Self { body, bytes: 0, entry: None, _place: None })
+        response.map(|body| Self { body, bytes: 0, entry: None, _held: Vec::new() })
     }
 }
 

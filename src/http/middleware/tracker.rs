@@ -20,8 +20,8 @@ pub(crate) struct RequestNotes {
     /// The origin of the page that sent the request, if that page is allowed.
     pub(crate) origin: Option<HeaderValue>,
     pub(crate) details: RequestDetails,
-    /// The client's place among the requests under way.
-    pub(crate) place: Option<HeldShare>,
+    /// The client's place among the requests under way, and the memory of a large answer.
+    pub(crate) held: Vec<HeldShare>,
     /// The route does not have the method. Counted as `other`, so that clients cannot add label values to
     /// the metrics.
     pub(crate) is_unknown_method: bool,
@@ -65,11 +65,11 @@ impl<'c> RequestTracker<'c> {
     /// The response begins: it is counted now and logged when its body has ended.
     pub(crate) fn answered(mut self, response: HttpResponse) -> Response<MeteredBody> {
         self.record(response.status().as_u16());
-        let place = self.notes.place.take();
+        let held = std::mem::take(&mut self.notes.held);
         let Some(entry) = self.entry.take() else { return MeteredBody::unlogged(response) };
         let mut details = std::mem::take(&mut self.notes.details);
         details.job = details.job.or_else(|| new_job(response.headers()));
-        AccessLogEntry { details, ..entry }.follow(response, place)
+        AccessLogEntry { details, ..entry }.follow(response, held)
     }
 }
 

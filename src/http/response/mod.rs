@@ -2,6 +2,7 @@
 
 pub(crate) mod error;
 pub(crate) mod file_body;
+pub(crate) mod held;
 pub(crate) mod stream_body;
 pub(crate) mod upgrade;
 
@@ -74,12 +75,16 @@ impl Body for ResponseBody {
     }
 }
 
+/// Bytes of a body that belongs to one response alone.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OwnBytes(pub(crate) usize);
+
 /// JSON. It may hold private data, so no cache keeps it.
 pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> HttpResponse {
     match serde_json::to_vec(value) {
         Ok(mut text) => {
             text.push(b'\n'); // a terminal's prompt starts on its own line
-            whole(status, "application/json", text.into())
+            own(status, "application/json", text.into())
         }
         Err(error) => {
             tracing::error!(%error, "an answer cannot be written as JSON");
@@ -89,7 +94,7 @@ pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> HttpResponse {
 }
 
 pub(crate) fn text(status: StatusCode, text: String) -> HttpResponse {
-    whole(status, "text/plain; charset=utf-8", text.into())
+    own(status, "text/plain; charset=utf-8", text.into())
 }
 
 pub(crate) fn empty(status: StatusCode) -> HttpResponse {
@@ -137,6 +142,13 @@ pub(crate) fn set(response: &mut HttpResponse, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         response.headers_mut().insert(name, value);
     }
+}
+
+fn own(status: StatusCode, content_type: &'static str, body: Bytes) -> HttpResponse {
+    let bytes = OwnBytes(body.len());
+    let mut response = whole(status, content_type, body);
+    response.extensions_mut().insert(bytes);
+    response
 }
 
 fn whole(status: StatusCode, content_type: &'static str, body: Bytes) -> HttpResponse {

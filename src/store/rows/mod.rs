@@ -1,6 +1,7 @@
 //! What stores keep, and the rules of these rows that need no storage.
 
 pub(crate) mod account;
+pub(crate) mod answer_fold;
 pub(crate) mod approval;
 pub(crate) mod batch;
 pub(crate) mod checkpoint;

@@ -10,12 +10,14 @@ pub(crate) mod view;
 use crate::domain::id::{ConversationId, MessageId, UserId};
 use crate::http::api::conversations::{find, parse_id};
 use crate::http::api::envelope;
+use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
 use crate::http::response::HandlerResult;
+use crate::http::response::held::AnswerMemory;
 use crate::http::v1;
-use crate::ports::{ConversationError, MessageRef};
+use crate::ports::{ConversationError, MessageQuery, MessageRef};
 use std::sync::Arc;
 use view::MessageResponse;
 
@@ -31,16 +33,19 @@ pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext)
     let after = query.text("cursor").map(id::cursor).transpose()?;
     let (user, id) = (request.user, parse_id(request.segment("id"))?);
     let conversations = Arc::clone(&context.app.conversations);
-    let found = context.read(move |_| {
+    let mut memory = AnswerMemory::of(context, request);
+    let made = blocking(move || {
         if conversations.conversation(user, &id)?.is_none() {
-            return Ok(None);
+            return Err(ApiError::NotFound("conversation"));
         }
-        let page = conversations.messages(user, &id, after, limit)?;
+        let query = MessageQuery { user, conversation: &id, after, limit };
+        let page = conversations.messages(&query, &mut |bytes| memory.take_read(bytes));
+        let page = memory.of_read(page)?;
         let next = page.messages.last().filter(|_| page.has_more).map(id::write);
         let items = page.messages.into_iter().map(|message| MessageResponse::of(&id, message));
-        Ok(Some(envelope::PageResponse::new(items.collect(), next)))
+        memory.json(&envelope::DataResponse::of(envelope::PageResponse::new(items.collect(), next)))
     });
-    Ok(envelope::data(found.await?.ok_or(ApiError::NotFound("conversation"))?))
+    Ok(made.await??.into_response())
 }
 
 /// `DELETE …/messages/{mid}`.

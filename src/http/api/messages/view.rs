@@ -2,7 +2,6 @@
 //! the first system stored it.
 
 use crate::domain::attachment::Attachment;
-use crate::domain::event::{Event, SequencedEvent};
 use crate::domain::id::{AskId, ConversationId, JobId, MessageId};
 use crate::domain::image::Image;
 use crate::domain::job::{Job, JobError, JobStatus};
@@ -117,20 +116,18 @@ impl MessageResponse {
                     created_at: date(created_at_ms),
                 })
             }
-            ChatMessage::Answer { job, events, answer } => {
-                Self::Answer(AnswerResponse::of(conversation.clone(), *job, events, &answer))
+            ChatMessage::Answer { job, steps, token_count, answer } => {
+                // Retention may have cut the log.
+                let steps = if steps.is_empty() { steps::of_messages(&answer) } else { steps };
+                let tokens = token_count.unwrap_or(job.usage.completion_tokens);
+                Self::Answer(AnswerResponse::of(conversation.clone(), *job, steps, tokens))
             }
         }
     }
 }
 
 impl AnswerResponse {
-    fn of(conversation_id: ConversationId, job: Job, events: Vec<SequencedEvent>, said: &[Message]) -> Self {
-        let token_count = tokens(&job, &events);
-        let mut process_steps = steps::fold(events);
-        if process_steps.is_empty() {
-            process_steps = steps::of_messages(said); // retention has cut the log
-        }
+    fn of(conversation_id: ConversationId, job: Job, process_steps: Vec<Step>, token_count: u64) -> Self {
         let (text, tool_calls) = (steps::answer(&process_steps), steps::calls(&process_steps));
         let content = text_of(&AnswerContent { text: &text, tool_calls: &tool_calls, steps: &process_steps });
         let since_ms = job.finished_at_ms.or(job.started_at_ms).unwrap_or(job.created_at_ms);
@@ -178,15 +175,6 @@ fn shown(job: JobId, number: usize, image: Image) -> AttachmentResponse {
         bytes,
         url: images::path(job, number),
     })
-}
-
-/// The count in `done`, else the tokens used so far.
-fn tokens(job: &Job, events: &[SequencedEvent]) -> u64 {
-    let told = events.iter().rev().find_map(|numbered| match numbered.event {
-        Event::Done { token_count, .. } => Some(token_count),
-        _ => None,
-    });
-    told.unwrap_or(job.usage.completion_tokens)
 }
 
 fn status(status: JobStatus) -> &'static str {

@@ -10,6 +10,8 @@ use tokio_postgres::Row;
 
 /// Rows that one statement reads to find an item or a call.
 const FOUND_ROWS: i64 = 16;
+/// A page of entries ends after so many bytes of items; the last ones may exceed it.
+const PAGE_BYTES: usize = 1024 * 1024;
 
 /// The columns that [`read_entry`] reads, of the numbers `n`, the pairs `p` and the items `i`.
 const ENTRY: &str = "n.accept, p.job, p.shows_question, p.shows_answer, i.items::text";
@@ -55,15 +57,21 @@ pub(crate) async fn entries(
     // A job without a turn has not ended, or never ran.
     let sql = format!(
         "SELECT {ENTRY}, EXISTS (SELECT FROM turns t WHERE t.user_id = $1 AND t.conversation = $2 \
-           AND t.accept = n.accept) FROM ({pairs} UNION {items}) AS n {AT_NUMBERS} ORDER BY n.accept {order} LIMIT $5"
+           AND t.accept = n.accept), n.following FROM (SELECT accept, lead(accept) OVER numbers AS following, \
+             sum(bytes) OVER numbers - bytes AS before, row_number() OVER numbers AS nth FROM \
+             (SELECT u.accept, coalesce((SELECT octet_length(i.items::text) FROM conversation_items i WHERE i.user_id = $1 \
+               AND i.conversation = $2 AND i.accept = u.accept), 0) AS bytes FROM ({pairs} UNION {items}) AS u \
+              ORDER BY u.accept {order} LIMIT $5) AS sized WINDOW numbers AS (ORDER BY accept {order})) AS n {AT_NUMBERS} \
+         WHERE n.before < $6 AND n.nth < $5 ORDER BY n.accept {order}"
     );
     let params = (sql_user(user), id.to_string(), sql_number(query.limit.saturating_add(1)));
-    let found = session.rows(&sql, &[&params.0, &params.1, &first, &last, &params.2]).await?;
+    let found = session
+        .rows(&sql, &[&params.0, &params.1, &first, &last, &params.2, &sql_number(PAGE_BYTES)])
+        .await?;
     let mut page = EntryPage::default();
-    for (at, row) in found.iter().enumerate() {
-        if at >= query.limit {
-            page.next = Some(row.number(0)?);
-        } else if row.column(5)? {
+    for row in &found {
+        page.next = row.optional_number(6)?;
+        if row.column(5)? {
             page.entries.push(read_entry(row)?);
         }
     }

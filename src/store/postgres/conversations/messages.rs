@@ -2,17 +2,18 @@
 //! read from the log of its job. One statement reads a few pairs with all that belongs to them, so that each
 //! of them is as one transaction left it.
 
-use crate::domain::event::SequencedEvent;
 use crate::domain::id::{ConversationId, UserId};
 use crate::domain::job::JobSpec;
 use crate::domain::message::Message;
-use crate::ports::{ChatMessage, MessagePage, MessageRef, StoreError};
+use crate::ports::{ChatMessage, MessagePage, MessageQuery, MessageRef, ReadMemory, StoreError};
 use crate::store::postgres::conversations::message_pair::{PAIR, find_message, read_pair};
 use crate::store::postgres::conversations::row::{ConversationRange, find_floor};
 use crate::store::postgres::jobs::row::{ROW, read_row};
 use crate::store::postgres::session::{Columns, SqlSession, read_document, sql_number};
+use crate::store::rows::answer_fold::AnswerFold;
 use crate::store::rows::conversation::{MessagePair, job_of};
 use crate::store::rows::job::JobRow;
+use std::cell::RefCell;
 use tokio_postgres::Row;
 
 /// A page ends after so many bytes.
@@ -46,21 +47,23 @@ struct PairContent {
     /// The request, if its question is shown.
     spec: Option<JobSpec>,
     spec_bytes: usize,
-    events: Vec<SequencedEvent>,
-    event_bytes: usize,
+    fold: AnswerFold,
     /// What models read of an ended job whose log was cut.
     turn: Vec<Message>,
     /// How many messages of the turn are the question, if not the whole input.
     question: Option<usize>,
 }
 
-/// At most `limit` messages after `after`; none when the user has no such conversation.
+/// What a read reports its memory to; it is borrowed between two statements only.
+type SharedMemory<'c, 'm> = RefCell<&'c mut ReadMemory<'m>>;
+
+/// The messages of a query; none when the user has no such conversation.
 pub(crate) async fn messages(
     session: &SqlSession<'_>,
-    (user, id): (UserId, &ConversationId),
-    after: Option<MessageRef>,
-    limit: usize,
+    query: &MessageQuery<'_>,
+    memory: &SharedMemory<'_, '_>,
 ) -> Result<MessagePage, StoreError> {
+    let MessageQuery { user, conversation: id, after, limit } = *query;
     let page = MessagePage { messages: Vec::new(), has_more: false };
     let Some(floor) = find_floor(session, user, id).await? else { return Ok(page) };
     let range = ConversationRange { user, id, floor };
@@ -69,6 +72,10 @@ pub(crate) async fn messages(
     let (mut from, mut wanted, mut read) = (start.accept, FIRST_PAIRS, 0_usize);
     loop {
         let found = pairs(session, range, from, wanted).await?;
+        let found = {
+            let memory = &mut **memory.borrow_mut();
+            found.iter().map(|row| content(row, memory)).collect::<Result<Vec<_>, _>>()?
+        };
         let is_last = found.len() < wanted;
         for content in found {
             from = content.accept.saturating_add(1);
@@ -136,7 +143,7 @@ async fn pairs(
     range: ConversationRange<'_>,
     from: u64,
     limit: usize,
-) -> Result<Vec<PairContent>, StoreError> {
+) -> Result<Vec<Row>, StoreError> {
     let sql = format!(
         "SELECT {PAIR}, {ROW}, jobs.retention = 0, CASE WHEN p.shows_question THEN jobs.spec::text END, \
            log.seqs, log.bodies, CASE WHEN coalesce(log.seqs[1] > 1, true) THEN t.messages::text END, i.question \
@@ -152,12 +159,11 @@ async fn pairs(
     );
     let (user, id, _) = range.params();
     let from = sql_number(from.max(range.floor));
-    let found = session.rows(&sql, &[&user, &id, &from, &sql_number(limit)]).await?;
-    found.iter().map(content).collect()
+    session.rows(&sql, &[&user, &id, &from, &sql_number(limit)]).await
 }
 
 /// Reads a row of [`pairs`].
-fn content(found: &Row) -> Result<PairContent, StoreError> {
+fn content(found: &Row, memory: &mut ReadMemory<'_>) -> Result<PairContent, StoreError> {
     let (accept, pair) = read_pair(found)?;
     let row = read_row(found, 6)?;
     let is_unended = row.job.finished_at_ms.is_none();
@@ -167,9 +173,10 @@ fn content(found: &Row) -> Result<PairContent, StoreError> {
     let bodies: Vec<&str> = found.column::<Option<_>>(15)?.unwrap_or_default();
     let turn: Option<&str> = found.column(16)?;
     let question: Option<i32> = found.column(17)?;
-    let mut events = Vec::with_capacity(bodies.len());
-    for (seq, body) in seqs.unwrap_or_default().into_iter().zip(&bodies) {
-        events.push(SequencedEvent::new(u64::try_from(seq).unwrap_or_default(), read_document(body)?));
+    memory(spec.map_or(0, str::len).saturating_add(turn.map_or(0, str::len)))?;
+    let mut fold = AnswerFold::default();
+    for (seq, body) in seqs.unwrap_or_default().into_iter().zip(bodies) {
+        fold.take(u64::try_from(seq).unwrap_or_default(), read_document(body)?, body.len(), memory)?;
     }
     Ok(PairContent {
         accept,
@@ -178,8 +185,7 @@ fn content(found: &Row) -> Result<PairContent, StoreError> {
         is_complete,
         spec_bytes: spec.map_or(0, str::len),
         spec: spec.map(read_document).transpose()?,
-        events,
-        event_bytes: bodies.iter().map(|body| body.len()).sum(),
+        fold,
         turn: turn.map(read_document).transpose()?.unwrap_or_default(),
         question: question.map(|question| usize::try_from(question).unwrap_or_default()),
     })
@@ -208,7 +214,9 @@ impl MessagePageBuilder {
             if self.is_full() {
                 return Ok(());
             }
-            content.refuse_lost_events()?;
+            if content.fold.lacks_events(&content.row.job, || Ok(content.is_complete))? {
+                return Err(StoreError::Corrupt(format!("the log of {} lacks events", pair.job)));
+            }
             let (answer, bytes) = content.into_answer(question_length);
             self.push(answer, bytes);
         }
@@ -239,28 +247,14 @@ impl MessagePageBuilder {
 }
 
 impl PairContent {
-    /// Fails if events are lost: those of a log begin with the first, end with the last one of the job, and
-    /// have no gap but those of retention.
-    fn refuse_lost_events(&self) -> Result<(), StoreError> {
-        let end = self.events.last().map_or(0, |event| event.seq);
-        let seqs = std::iter::once(0).chain(self.events.iter().map(|event| event.seq));
-        let has_gap = !seqs.is_sorted_by(|one, next| one.checked_add(1) == Some(*next));
-        if self.row.job.last_event_id > end || (has_gap && self.is_complete) {
-            return Err(StoreError::Corrupt(format!("the log of {} lacks events", self.pair.job)));
-        }
-        Ok(())
-    }
-
     /// The answer. `input`: how many messages the job's input has, if its question is shown.
     fn into_answer(self, input: usize) -> (ChatMessage, usize) {
-        // A complete log starts with the first event; retention removes it.
-        let is_cut = self.events.first().is_none_or(|event| event.seq > 1);
-        let (mut answer, mut bytes) = (Vec::new(), self.event_bytes);
-        if is_cut && self.row.job.status.is_terminal() {
+        let (mut answer, mut bytes) = (Vec::new(), self.fold.bytes);
+        if self.fold.is_cut() && self.row.job.status.is_terminal() {
             let question = if self.pair.shows_question { self.question.unwrap_or(input) } else { 0 };
             answer = self.turn.into_iter().skip(question).collect();
             bytes = bytes.saturating_add(answer.iter().map(Message::bytes).sum());
         }
-        (ChatMessage::Answer { job: Box::new(self.row.job), events: self.events, answer }, bytes)
+        (self.fold.into_message(self.row.job, answer), bytes)
     }
 }

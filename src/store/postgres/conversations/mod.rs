@@ -6,14 +6,15 @@ use crate::domain::job::Job;
 use crate::domain::message::Message;
 use crate::ports::{
     ConversationEntry, ConversationError, ConversationItems, ConversationPage, ConversationQuery,
-    Conversations, EntryPage, EntryQuery, EntryRef, Idempotent, ItemsEdit, MessagePage, MessageRef, NewItems,
-    RegenerateRequest, StoreError, Ticket,
+    Conversations, EntryPage, EntryQuery, EntryRef, Idempotent, ItemsEdit, MessagePage, MessageQuery,
+    MessageRef, NewItems, ReadMemory, RegenerateRequest, StoreError, Ticket,
 };
 use crate::store::postgres::session::{Columns, SqlSession, sql_user};
 use crate::store::postgres::store::PostgresStore;
 use crate::store::postgres::writer::act::Act;
 use crate::store::postgres::writer::write::WriteOptions;
 use crate::store::rows::weight::spec_bytes;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 pub(crate) mod delete_message;
@@ -93,14 +94,11 @@ impl Conversations for PostgresStore {
 
     fn messages(
         &self,
-        user: UserId,
-        id: &ConversationId,
-        after: Option<MessageRef>,
-        limit: usize,
+        query: &MessageQuery<'_>,
+        memory: &mut ReadMemory<'_>,
     ) -> Result<MessagePage, StoreError> {
-        self.read(async |session: &SqlSession<'_>| {
-            messages::messages(session, (user, id), after, limit).await
-        })
+        let memory = RefCell::new(memory);
+        self.read(async |session: &SqlSession<'_>| messages::messages(session, query, &memory).await)
     }
 
     fn has_message(

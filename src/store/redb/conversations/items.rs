@@ -28,6 +28,8 @@ use std::collections::BTreeMap;
 
 /// Rows of added items that one transaction of retention removes.
 const SWEEP_ROWS: usize = 200;
+/// A page of entries ends after so many bytes of items; the last ones may exceed it.
+const PAGE_BYTES: usize = 1024 * 1024;
 
 impl Transaction<'_> {
     /// Adds items at the end of a conversation.
@@ -191,14 +193,22 @@ pub(crate) fn entries(
         let (key, bytes) = entry?;
         found.entry(TurnKey::accept(key.value())).or_default().0 = decode_pair(bytes.value());
     }
+    let (mut items_bytes, mut full_at) = (0_usize, None);
     for entry in ordered(items.range::<&TurnBytes>(&first..=&last)?, query.is_newest_first).take(wanted) {
         let (key, bytes) = entry?;
-        found.entry(TurnKey::accept(key.value())).or_default().1 = Some(values::decode(bytes.value())?);
+        let number = TurnKey::accept(key.value());
+        if items_bytes >= PAGE_BYTES {
+            found.entry(number).or_default();
+            full_at = Some(number);
+            break;
+        }
+        items_bytes = items_bytes.saturating_add(bytes.value().len());
+        found.entry(number).or_default().1 = Some(values::decode(bytes.value())?);
     }
     let turns = TURNS.read(reading)?;
     let mut page = EntryPage::default();
     for (at, (number, (pair, items))) in ordered(found.into_iter(), query.is_newest_first).enumerate() {
-        if at >= query.limit {
+        if at >= query.limit || full_at == Some(number) {
             page.next = Some(number);
             break;
         }

@@ -1,11 +1,10 @@
 //! Reads the messages of a conversation, a page at a time. A question is the input of its job, an answer is
 //! read from the log of its job.
 
-use crate::domain::event::SequencedEvent;
 use crate::domain::id::{ConversationId, JobId, UserId};
 use crate::domain::job::JobSpec;
 use crate::domain::message::Message;
-use crate::ports::{ChatMessage, MessagePage, MessageRef, StoreError};
+use crate::ports::{ChatMessage, MessagePage, MessageQuery, MessageRef, ReadMemory, StoreError};
 use crate::store::redb::codec::keys::conversations::{TurnBytes, TurnKey};
 use crate::store::redb::codec::keys::jobs::{LogBytes, LogKey};
 use crate::store::redb::codec::read_transaction::ReadTransaction;
@@ -15,6 +14,7 @@ use crate::store::redb::conversations::items::question_length;
 use crate::store::redb::conversations::message_pair::{ConversationRange, decode_pair};
 use crate::store::redb::conversations::row;
 use crate::store::redb::jobs::read;
+use crate::store::rows::answer_fold::AnswerFold;
 use crate::store::rows::conversation::{MessagePair, job_of};
 use crate::store::rows::job::JobRow;
 
@@ -22,8 +22,9 @@ use crate::store::rows::job::JobRow;
 const PAGE_BYTES: usize = 1024 * 1024;
 
 /// Collects the messages of a page.
-struct MessagePageBuilder<'r> {
+struct MessagePageBuilder<'r, 'm> {
     reading: &'r ReadTransaction,
+    memory: &'r mut ReadMemory<'m>,
     page: MessagePage,
     limit: usize,
     bytes: usize,
@@ -36,17 +37,17 @@ struct MessagePageStart {
     after_ask: bool,
 }
 
-/// At most `limit` messages after `after`; none when the user has no such conversation.
+/// The messages of a query; none when the user has no such conversation.
 pub(crate) fn messages(
     reading: &ReadTransaction,
-    (user, id): (UserId, &ConversationId),
-    after: Option<MessageRef>,
-    limit: usize,
+    query: &MessageQuery<'_>,
+    memory: &mut ReadMemory<'_>,
 ) -> Result<MessagePage, StoreError> {
+    let MessageQuery { user, conversation: id, after, limit } = *query;
     let page = MessagePage { messages: Vec::new(), has_more: false };
     let Some(range) = range_of(reading, user, id)? else { return Ok(page) };
     let Some(start) = start(reading, range, after)? else { return Ok(page) };
-    let mut builder = MessagePageBuilder { reading, page, limit, bytes: 0 };
+    let mut builder = MessagePageBuilder { reading, memory, page, limit, bytes: 0 };
     let (first, last) = range.from(start.accept);
     for entry in MESSAGE_PAIRS.read(reading)?.range::<&TurnBytes>(&first..=&last)? {
         let (key, bytes) = entry?;
@@ -112,7 +113,7 @@ fn start(
     Ok(None)
 }
 
-impl MessagePageBuilder<'_> {
+impl MessagePageBuilder<'_, '_> {
     fn add(
         &mut self,
         key: &TurnBytes,
@@ -156,10 +157,11 @@ impl MessagePageBuilder<'_> {
         Ok(())
     }
 
-    fn ask(&self, message_pair: &MessagePair) -> Result<Option<(ChatMessage, usize)>, StoreError> {
+    fn ask(&mut self, message_pair: &MessagePair) -> Result<Option<(ChatMessage, usize)>, StoreError> {
         let Some(bytes) = SPECS.read(self.reading)?.get(&message_pair.job.to_bytes())? else {
             return Ok(None);
         };
+        (self.memory)(bytes.value().len())?;
         let spec: JobSpec = values::decode(bytes.value())?;
         let ask = ChatMessage::Ask {
             id: message_pair.ask,
@@ -171,37 +173,37 @@ impl MessagePageBuilder<'_> {
     }
 
     fn answer(
-        &self,
+        &mut self,
         key: &TurnBytes,
         message_pair: &MessagePair,
         row: JobRow,
     ) -> Result<Option<(ChatMessage, usize)>, StoreError> {
-        let (events, mut bytes) = self.events(message_pair.job)?;
-        let last = Some(row.job.last_event_id);
-        read::refuse_lost_events(self.reading, message_pair.job, (0, last), &events)?;
-        // A complete log starts with the first event; retention removes it.
-        let is_cut = events.first().is_none_or(|event| event.seq > 1);
-        let mut answer = Vec::new();
-        if is_cut && row.job.status.is_terminal() {
-            answer = self.stored_answer(key, message_pair)?;
-            bytes = bytes.saturating_add(answer.iter().map(Message::bytes).sum());
+        let job = message_pair.job;
+        let fold = self.fold(job)?;
+        if fold.lacks_events(&row.job, || read::is_complete(self.reading, job))? {
+            return Err(StoreError::Corrupt(format!("the log of {job} lacks events")));
         }
-        Ok(Some((ChatMessage::Answer { job: Box::new(row.job), events, answer }, bytes)))
+        let (mut answer, mut bytes) = (Vec::new(), fold.bytes);
+        if fold.is_cut() && row.job.status.is_terminal() {
+            answer = self.stored_answer(key, message_pair)?;
+            let of_answer = answer.iter().map(Message::bytes).sum();
+            (self.memory)(of_answer)?;
+            bytes = bytes.saturating_add(of_answer);
+        }
+        Ok(Some((fold.into_message(row.job, answer), bytes)))
     }
 
-    fn events(&self, job: JobId) -> Result<(Vec<SequencedEvent>, usize), StoreError> {
+    fn fold(&mut self, job: JobId) -> Result<AnswerFold, StoreError> {
         let (first, last) = (LogKey { job, seq: 0, sub: 0 }.encode(), LogKey::last(job).encode());
-        let (mut events, mut bytes) = (Vec::new(), 0_usize);
+        let mut fold = AnswerFold::default();
         for entry in LOG.read(self.reading)?.range::<&LogBytes>(&first..=&last)? {
             let (key, stored) = entry?;
             let LogKey { seq, sub, .. } = LogKey::decode(key.value());
-            if sub > 0 {
-                continue;
+            if sub == 0 {
+                fold.take(seq, values::decode(stored.value())?, stored.value().len(), self.memory)?;
             }
-            bytes = bytes.saturating_add(stored.value().len());
-            events.push(SequencedEvent::new(seq, values::decode(stored.value())?));
         }
-        Ok((events, bytes))
+        Ok(fold)
     }
 
     /// The messages of the turn after the question, which may be deleted.

@@ -6,8 +6,8 @@ use crate::domain::job::Job;
 use crate::domain::message::Message;
 use crate::ports::{
     ConversationEntry, ConversationError, ConversationItems, ConversationPage, ConversationQuery,
-    Conversations, EntryPage, EntryQuery, EntryRef, Idempotent, ItemsEdit, MessagePage, MessageRef, NewItems,
-    RegenerateRequest, StoreError, Ticket,
+    Conversations, EntryPage, EntryQuery, EntryRef, Idempotent, ItemsEdit, MessagePage, MessageQuery,
+    MessageRef, NewItems, ReadMemory, RegenerateRequest, StoreError, Ticket,
 };
 use crate::store::redb::codec::keys::conversations::conversation_key;
 use crate::store::redb::codec::tables::CONVERSATION_QUEUE;
@@ -135,12 +135,10 @@ impl Conversations for RedbStore {
 
     fn messages(
         &self,
-        user: UserId,
-        id: &ConversationId,
-        after: Option<MessageRef>,
-        limit: usize,
+        query: &MessageQuery<'_>,
+        memory: &mut ReadMemory<'_>,
     ) -> Result<MessagePage, StoreError> {
-        self.read(|reading| messages::messages(reading, (user, id), after, limit))
+        self.read(|reading| messages::messages(reading, query, memory))
     }
 
     fn has_message(

@@ -156,7 +156,7 @@ pub(crate) fn events(
 
 /// Fails if events are lost: those of a log begin after one number, end at the last one, if it is known, and
 /// have no gap but those of retention.
-pub(crate) fn refuse_lost_events(
+fn refuse_lost_events(
     reading: &ReadTransaction,
     job: JobId,
     (after, last): (u64, Option<u64>),
@@ -172,7 +172,7 @@ pub(crate) fn refuse_lost_events(
 }
 
 /// Whether retention has left the log of this job alone.
-fn is_complete(reading: &ReadTransaction, job: JobId) -> Result<bool, StoreError> {
+pub(crate) fn is_complete(reading: &ReadTransaction, job: JobId) -> Result<bool, StoreError> {
     let Some(row) = row(reading, job)?.filter(|row| row.retried_at_ms.is_none()) else { return Ok(false) };
     let Some(finished_at_ms) = row.job.finished_at_ms else { return Ok(true) };
     let whole = EndedKey { stage: WHOLE, finished_at_ms, job }.encode();

@@ -2,7 +2,7 @@
 
 use super::super::failure;
 use super::ending::AnswerEnding;
-use super::parts::AnswerParts;
+use super::parts::{AnswerLog, AnswerParts};
 use crate::domain::event::{Event, FailureCode, SequencedEvent, StepKind};
 use crate::domain::id::JobId;
 use crate::domain::job::Job;
@@ -10,7 +10,7 @@ use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::v1::jobs::stream::StoredJob;
 use crate::http::v1::wait;
-use crate::ports::{Store, StoreError};
+use crate::ports::{EventPage, ReadMemory, Store, StoreError};
 use std::sync::Arc;
 
 /// Events read at once.
@@ -39,14 +39,19 @@ pub(crate) async fn wait_for(
     if !job.status.is_terminal() {
         return Err(failure::interrupted(context, id));
     }
-    context.read(move |store| Ok(read(store, job, final_text_only))).await?
+    context.read(move |store| Ok(read(store, job, final_text_only, &mut |_| Ok(())))).await?
 }
 
 /// The answer of an ended job. Reads the store.
-pub(crate) fn read(store: &dyn Store, job: Job, final_text_only: bool) -> Result<FinishedAnswer, ApiError> {
-    let events = log(store, job.id)?;
-    let end = events.last().map(|last| last.event.clone());
-    let mut parts = AnswerParts::of(job.id, events, final_text_only);
+pub(crate) fn read(
+    store: &dyn Store,
+    job: Job,
+    final_text_only: bool,
+    memory: &mut ReadMemory<'_>,
+) -> Result<FinishedAnswer, ApiError> {
+    let mut log = log(store, job.id, memory)?;
+    let end = log.end.take();
+    let mut parts = AnswerParts::of(job.id, log, final_text_only);
     if !parts.has_text() {
         // Retention may have removed the events of an old job.
         let output = store.output(job.id)?.unwrap_or_default();
@@ -69,15 +74,17 @@ pub(crate) fn read(store: &dyn Store, job: Job, final_text_only: bool) -> Result
     }
 }
 
-fn log(store: &dyn Store, job: JobId) -> Result<Vec<SequencedEvent>, StoreError> {
-    let mut events = Vec::new();
+fn log(store: &dyn Store, job: JobId, memory: &mut ReadMemory<'_>) -> Result<AnswerLog, StoreError> {
+    let (mut log, mut after) = (AnswerLog::default(), 0);
     loop {
-        let after = events.last().map_or(0, |last: &SequencedEvent| last.seq);
-        let page = store.events(job, after, PAGE_EVENTS)?;
-        let is_last = page.events.last().is_none_or(|last| last.seq >= page.last_seq);
-        events.extend(page.events);
-        if is_last {
-            return Ok(events);
+        let EventPage { events, last_seq } = store.events(job, after, PAGE_EVENTS)?;
+        let Some(last) = events.last() else { return Ok(log) };
+        after = last.seq;
+        for SequencedEvent { event, .. } in events {
+            memory(log.take(event))?;
+        }
+        if after >= last_seq {
+            return Ok(log);
         }
     }
 }

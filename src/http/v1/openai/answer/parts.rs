@@ -3,7 +3,7 @@
 use crate::domain::client_call_id::ClientCallId;
 use crate::domain::event::{Event, SequencedEvent, StepKind};
 use crate::domain::id::JobId;
-use crate::domain::steps::{self, StepContent};
+use crate::domain::steps::{StepContent, StepFold};
 use crate::domain::tool::ToolCall;
 
 /// Stands between the texts before and after calls of the server's tools.
@@ -12,6 +12,37 @@ pub(super) const BREAK: &str = "\n\n";
 /// A call as the client gets it.
 pub(super) fn handed_over(job: JobId, place: u32, call: ToolCall) -> ToolCall {
     ToolCall { id_ref: ClientCallId::new(job, place).to_string(), ..call }
+}
+
+/// The log of an answer, read event by event.
+#[derive(Debug, Default)]
+pub(crate) struct AnswerLog {
+    steps: StepFold,
+    /// The calls that are handed to the client, as the model wrote them.
+    calls: Vec<ToolCall>,
+    /// The last event, if it ends the job.
+    pub(super) end: Option<Event>,
+}
+
+impl AnswerLog {
+    /// Takes the next event. Returns about how many bytes it adds.
+    pub(super) fn take(&mut self, event: Event) -> usize {
+        self.end = matches!(event, Event::Done { .. } | Event::Error { .. }).then(|| event.clone());
+        if let Event::ToolCall { call, is_client: true, .. } = &event {
+            self.calls.push(call.clone());
+        }
+        self.steps.take(event)
+    }
+}
+
+impl FromIterator<SequencedEvent> for AnswerLog {
+    fn from_iter<I: IntoIterator<Item = SequencedEvent>>(events: I) -> Self {
+        let mut log = Self::default();
+        for SequencedEvent { event, .. } in events {
+            log.take(event);
+        }
+        log
+    }
 }
 
 /// The parts of a whole answer.
@@ -24,18 +55,13 @@ pub(crate) struct AnswerParts {
 }
 
 impl AnswerParts {
-    /// The parts in these events of a job. With `final_text_only`, text before calls of the server's tools is
+    /// The parts in the log of a job. With `final_text_only`, text before calls of the server's tools is
     /// left out.
-    pub(crate) fn of(job: JobId, events: Vec<SequencedEvent>, final_text_only: bool) -> Self {
-        let client_call = |numbered: &SequencedEvent| match &numbered.event {
-            Event::ToolCall { call, is_client: true, .. } => Some(call.clone()),
-            _ => None,
-        };
-        let calls = (0..).zip(events.iter().filter_map(client_call));
-        let calls = calls.map(|(place, call)| handed_over(job, place, call)).collect();
+    pub(crate) fn of(job: JobId, log: AnswerLog, final_text_only: bool) -> Self {
+        let calls = (0..).zip(log.calls).map(|(place, call)| handed_over(job, place, call)).collect();
         let mut parts = Self { calls, ..Self::default() };
         let mut is_after_call = false;
-        for step in steps::fold(events) {
+        for step in log.steps.into_steps() {
             match step.part {
                 StepContent::Text { content } => {
                     if is_after_call && final_text_only {

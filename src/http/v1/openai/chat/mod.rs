@@ -78,7 +78,9 @@ pub(crate) fn line_job(
 /// The completion of an ended job, as the route answers it. Reads the store.
 pub(crate) fn line_answer(store: &dyn Store, job: Job) -> Result<ChatCompletion, ApiError> {
     let spec = store.request(job.user, job.id)?.ok_or(ApiError::NotFound("job"))?;
-    Ok(ChatCompletion::new(finished::read(store, job, request::shows_final_text_only(&spec))?))
+    Ok(ChatCompletion::new(finished::read(store, job, request::shows_final_text_only(&spec), &mut |_| {
+        Ok(())
+    })?))
 }
 
 async fn whole(context: &Arc<ServerContext>, stored: StoredJob, final_text_only: bool) -> HandlerResult {

@@ -7,6 +7,7 @@ use crate::domain::id::JobId;
 use crate::domain::job::Job;
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
+use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::quota;
@@ -15,6 +16,7 @@ use crate::http::request::context::RequestContext;
 use crate::http::request::json;
 use crate::http::request::query::QueryString;
 use crate::http::request::quoted::quoted;
+use crate::http::response::held::AnswerMemory;
 use crate::http::response::{self, HandlerResult};
 use crate::http::v1::jobs::spec;
 use crate::http::v1::openai::answer::finished;
@@ -29,6 +31,8 @@ use std::sync::Arc;
 /// Entries of a page, unless asked for otherwise, and at most.
 const ENTRIES: u64 = 20;
 const ENTRIES_MAX: u64 = 100;
+/// A page ends after so many bytes.
+const PAGE_BYTES: usize = 1024 * 1024;
 const MISSING: ApiError = ApiError::NotFound("chat completion");
 
 /// A stored completion.
@@ -93,23 +97,29 @@ pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext)
     let model = request.query.text("model").map(str::to_owned);
     let query = CompletionQuery { user: request.user, model, after, is_newest_first, limit };
     let completions = Arc::clone(&context.app.completions);
-    let page = context.read(move |store| {
-        let CompletionPage { jobs, has_more } = completions.completions(&query)?;
-        // One that retention removes meanwhile is left out.
-        let shown = jobs.into_iter().filter_map(|job| shown(store, job).transpose());
-        Ok(shown.collect::<Result<Vec<_>, ApiError>>().map(|data| (data, has_more)))
+    let (store, mut memory) = (Arc::clone(&context.app.store), AnswerMemory::of(context, request));
+    let made = blocking(move || {
+        let CompletionPage { jobs, mut has_more } = completions.completions(&query)?;
+        let (mut data, mut bytes) = (Vec::new(), 0_usize);
+        for job in jobs {
+            if bytes >= PAGE_BYTES {
+                has_more = true;
+                break;
+            }
+            // One that retention removes meanwhile is left out.
+            data.extend(shown(&*store, job, &mut memory, &mut bytes)?);
+        }
+        let id = |entry: Option<&StoredCompletion>| entry.map(|entry| entry.completion.id.clone());
+        let (first_id, last_id) = (id(data.first()), id(data.last()));
+        memory.json(&ChatPageResponse { object: "list", data, first_id, last_id, has_more })
     });
-    let (data, has_more) = page.await??;
-    let id = |entry: Option<&StoredCompletion>| entry.map(|entry| entry.completion.id.clone());
-    let (first_id, last_id) = (id(data.first()), id(data.last()));
-    let page = ChatPageResponse { object: "list", data, first_id, last_id, has_more };
-    Ok(response::json(StatusCode::OK, &page))
+    Ok(made.await??.into_response())
 }
 
 /// `GET /v1/chat/completions/{id}`.
 pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let job = found(context, request).await?;
-    answered(context, job).await
+    answered(context, AnswerMemory::of(context, request), job).await
 }
 
 /// `POST /v1/chat/completions/{id}`: the new metadata replaces the old.
@@ -118,13 +128,13 @@ pub(crate) async fn update(
     request: RequestContext,
     body: RequestBody,
 ) -> HandlerResult {
-    let job = found(context, &request).await?;
+    let (job, memory) = (found(context, &request).await?, AnswerMemory::of(context, &request));
     let body = body::read(context, &request.headers, body).await?;
     quota::check(context, request.user, None, NewWork::bytes(body.bytes.len())).await?;
     let asked = json::read_large(context, body, |asked: CompletionUpdateRequest, _| Ok(asked)).await;
     let metadata = spec::metadata(asked.map_err(failure::of_request)?.metadata, &context.app)?;
     let changed = context.app.completions.label_completion(request.user, job.id, metadata).await?;
-    answered(context, changed.ok_or(MISSING)?).await
+    answered(context, memory, changed.ok_or(MISSING)?).await
 }
 
 /// `DELETE /v1/chat/completions/{id}`, with its job.
@@ -171,16 +181,29 @@ async fn found(context: &ServerContext, request: &RequestContext) -> Result<Job,
     context.read(move |_| completions.completion(user, id)).await?.ok_or(MISSING)
 }
 
-async fn answered(context: &Arc<ServerContext>, job: Job) -> HandlerResult {
-    let shown = context.read(move |store| Ok(shown(store, job))).await??;
-    Ok(response::json(StatusCode::OK, &shown.ok_or(MISSING)?))
+async fn answered(context: &ServerContext, mut memory: AnswerMemory, job: Job) -> HandlerResult {
+    let store = Arc::clone(&context.app.store);
+    let made = blocking(move || {
+        let shown = shown(&*store, job, &mut memory, &mut 0)?;
+        memory.json(&shown.ok_or(MISSING)?)
+    });
+    Ok(made.await??.into_response())
 }
 
-/// The completion of a job that has succeeded; `None` if it is gone.
-fn shown(store: &dyn Store, job: Job) -> Result<Option<StoredCompletion>, ApiError> {
+/// The completion of a job that has succeeded, whose bytes are added; `None` if it is gone.
+fn shown(
+    store: &dyn Store,
+    job: Job,
+    memory: &mut AnswerMemory,
+    bytes: &mut usize,
+) -> Result<Option<StoredCompletion>, ApiError> {
     let Some(spec) = store.request(job.user, job.id)? else { return Ok(None) };
     let metadata = job.metadata.clone();
-    let completion = ChatCompletion::new(finished::read(store, job, shows_final_text_only(&spec))?);
+    let read = finished::read(store, job, shows_final_text_only(&spec), &mut |more| {
+        *bytes = bytes.saturating_add(more);
+        memory.take_read(more)
+    });
+    let completion = ChatCompletion::new(memory.of_read(read)?);
     Ok(Some(StoredCompletion { completion, metadata }))
 }
 

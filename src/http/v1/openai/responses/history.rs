@@ -1,6 +1,6 @@
 //! Earlier responses as history of a new one.
 
-use super::fold::ResponseFold;
+use super::fold::{ResponseFold, added_bytes};
 use super::input::{self, MessageBuilder};
 use super::open_calls::ClientCall;
 use super::{ids, open_calls};
@@ -12,7 +12,7 @@ use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::request::member;
 use crate::http::request::quoted::quoted;
-use crate::ports::{EventPage, Store, StoreError};
+use crate::ports::{EventPage, ReadMemory, Store, StoreError};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -49,12 +49,26 @@ impl FoundResponse {
 
     /// The response as far as its log is there.
     pub(super) fn fold(&self, store: &dyn Store) -> Result<ResponseFold, StoreError> {
-        fold(store, ResponseFold::new(&self.job, &self.request), &self.job)
+        self.fold_in(store, &mut |_| Ok(()))
+    }
+
+    /// The same, whose memory counts.
+    pub(super) fn fold_in(
+        &self,
+        store: &dyn Store,
+        memory: &mut ReadMemory<'_>,
+    ) -> Result<ResponseFold, StoreError> {
+        fold(store, ResponseFold::new(&self.job, &self.request), &self.job, memory)
     }
 }
 
 /// Folds what is there of a job's log.
-pub(super) fn fold(store: &dyn Store, mut fold: ResponseFold, job: &Job) -> Result<ResponseFold, StoreError> {
+pub(super) fn fold(
+    store: &dyn Store,
+    mut fold: ResponseFold,
+    job: &Job,
+    memory: &mut ReadMemory<'_>,
+) -> Result<ResponseFold, StoreError> {
     fold.see_row(job);
     let mut after = 0;
     loop {
@@ -62,6 +76,7 @@ pub(super) fn fold(store: &dyn Store, mut fold: ResponseFold, job: &Job) -> Resu
         let Some(last) = events.last() else { break };
         after = last.seq;
         for event in events {
+            memory(added_bytes(&event.event))?;
             fold.take(event);
         }
         if after >= last_seq {

@@ -107,15 +107,6 @@ impl OutputItem {
         item_id(prefix, job, self.place)
     }
 
-    /// Whether it is a call that the client answers, and not whole yet.
-    pub(super) fn is_begun_call(&self) -> bool {
-        let is_call = matches!(
-            self.content,
-            ItemContent::Function(_) | ItemContent::Custom(_) | ItemContent::ToolSearch(_)
-        );
-        is_call && self.status == ItemStatus::InProgress
-    }
-
     /// The name of a call that the client answers, as the model has it.
     pub(super) fn called_name(&self) -> &str {
         match &self.content {

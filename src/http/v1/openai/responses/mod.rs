@@ -127,7 +127,7 @@ async fn whole(context: &Arc<ServerContext>, stored: StoredJob, request: &Respon
 
 /// The response of an ended job.
 fn answer(store: &dyn Store, fold: ResponseFold, job: &Job) -> Result<Value, ApiError> {
-    let fold = history::fold(store, fold, job)?;
+    let fold = history::fold(store, fold, job, &mut |_| Ok(()))?;
     match fold.end() {
         Some(ResponseEnd::Failed { code, message, retry_after_ms }) if fold.state() == "failed" => {
             Err(failure::of_job(*code, message.clone(), *retry_after_ms))

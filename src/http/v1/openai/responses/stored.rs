@@ -9,6 +9,7 @@ use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
+use crate::http::response::held::AnswerMemory;
 use crate::http::response::{self, HandlerResult};
 use crate::http::sse::cursor::{LAST_EVENT_ID, cursor};
 use crate::http::v1::page::is_newest_first;
@@ -30,8 +31,13 @@ pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext)
     if request.query.flag("stream")? == Some(true) {
         return resume(context, request, found).await;
     }
-    let fold = context.read(move |store| found.fold(store)).await?;
-    Ok(response::json(StatusCode::OK, &fold.to_json()))
+    let (store, mut memory) = (Arc::clone(&context.app.store), AnswerMemory::of(context, request));
+    let made = blocking(move || {
+        let fold = found.fold_in(&*store, &mut |bytes| memory.take_read(bytes));
+        let fold = memory.of_read(fold)?;
+        memory.json(&fold.to_json())
+    });
+    Ok(made.await??.into_response())
 }
 
 /// Streams the events behind `Last-Event-ID` or `starting_after`.
@@ -90,13 +96,17 @@ pub(crate) async fn cancel(context: &Arc<ServerContext>, request: &RequestContex
     let cancelled = context.app.store.cancel(request.user, found.job.id).await?;
     found.job = cancelled.ok_or(ApiError::NotFound("response"))?;
     let is_over = found.job.status.is_terminal();
-    let fold = context.read(move |store| found.fold(store)).await?;
-    let mut object = fold.to_json();
-    if let (false, Value::Object(map)) = (is_over, &mut object) {
-        // The worker ends it in a moment.
-        map.insert("status".to_owned(), "cancelled".into());
-    }
-    Ok(response::json(StatusCode::OK, &object))
+    let (store, mut memory) = (Arc::clone(&context.app.store), AnswerMemory::of(context, request));
+    let made = blocking(move || {
+        let fold = found.fold_in(&*store, &mut |bytes| memory.take_read(bytes));
+        let mut object = memory.of_read(fold)?.to_json();
+        if let (false, Value::Object(map)) = (is_over, &mut object) {
+            // The worker ends it in a moment.
+            map.insert("status".to_owned(), "cancelled".into());
+        }
+        memory.json(&object)
+    });
+    Ok(made.await??.into_response())
 }
 
 /// `DELETE /v1/responses/{id}`. A response that has not ended is a 409.

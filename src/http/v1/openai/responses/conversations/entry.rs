@@ -1,67 +1,109 @@
-//! The items of what a conversation has at one place: of a job its input and its output, else added items.
+//! The items of what a conversation has at one place: of a job its input and its output, else added items. A
+//! page shows few of the items of a long answer, so no more than these become JSON.
 
 use super::super::fold::ResponseFold;
+use super::super::item::OutputItem;
 use super::super::{history, ids, images, input};
-use crate::domain::id::UserId;
+use crate::domain::id::{JobId, UserId};
 use crate::domain::message::Message;
 use crate::domain::response_request::ResponseRequest;
 use crate::domain::user_parts::{self, UserPart};
-use crate::ports::{ConversationEntry, Store, StoreError};
+use crate::ports::{ConversationEntry, ReadMemory, Store, StoreError};
 use serde_json::{Map, Value, json};
+use std::collections::HashSet;
 
-/// An item of an entry, deleted or not.
+/// The items of an entry, deleted or not, oldest first. The JSON of an output item is made when it is read.
 #[derive(Debug)]
-pub(super) struct EntryItem {
-    pub(super) value: Value,
-    /// Whether it belongs to the input of its job.
-    pub(super) is_input: bool,
-    pub(super) is_shown: bool,
+pub(super) struct EntryItems {
+    job: Option<JobId>,
+    inputs: Vec<Value>,
+    outputs: Vec<OutputItem>,
+    shows_inputs: bool,
+    shows_outputs: bool,
+    hidden: HashSet<String>,
 }
 
-impl EntryItem {
-    pub(super) fn id(&self) -> &str {
-        self.value.get("id").and_then(Value::as_str).unwrap_or_default()
+impl EntryItems {
+    /// Those of this entry.
+    pub(super) fn read(
+        store: &dyn Store,
+        user: UserId,
+        entry: &ConversationEntry,
+        memory: &mut ReadMemory<'_>,
+    ) -> Result<Self, StoreError> {
+        let mut items = Self {
+            job: entry.job.as_ref().map(|job| job.id),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            shows_inputs: true,
+            shows_outputs: true,
+            hidden: entry.items.hidden.iter().cloned().collect(),
+        };
+        let Some(job) = entry.job else {
+            items.inputs.clone_from(&entry.items.added);
+            return Ok(items);
+        };
+        (items.shows_inputs, items.shows_outputs) = (job.shows_question, job.shows_answer);
+        // A job that was deleted since has no items.
+        let (Some(row), Some(mut spec)) = (store.job(user, job.id)?, store.request(user, job.id)?) else {
+            return Ok(items);
+        };
+        let request = spec.response.take().unwrap_or_else(|| ResponseRequest {
+            input: spec.input.iter().flat_map(of_message).collect(),
+            shown: Map::new(),
+            is_stored: true,
+            is_background: false,
+            mcp_lists: Vec::new(),
+            listed_before: Vec::new(),
+            loaded_before: Vec::new(),
+        });
+        let fold = history::fold(store, ResponseFold::new(&row, &request), &row, memory)?;
+        items.outputs = fold.into_items();
+        let inputs = request.input.into_iter().enumerate();
+        let with_id = |(place, item)| input::with_id(item, |prefix| ids::input_id(prefix, job.id, place));
+        items.inputs = inputs.map(with_id).collect();
+        Ok(items)
     }
-}
 
-/// The items of an entry, oldest first.
-pub(super) fn items(
-    store: &dyn Store,
-    user: UserId,
-    entry: &ConversationEntry,
-) -> Result<Vec<EntryItem>, StoreError> {
-    let Some(job) = entry.job else {
-        let added = entry.items.added.iter().cloned();
-        return Ok(added.map(|value| EntryItem { value, is_input: true, is_shown: true }).collect());
-    };
-    // A job that was deleted since has no items.
-    let (Some(row), Some(mut spec)) = (store.job(user, job.id)?, store.request(user, job.id)?) else {
-        return Ok(Vec::new());
-    };
-    let request = spec.response.take().unwrap_or_else(|| ResponseRequest {
-        input: spec.input.iter().flat_map(of_message).collect(),
-        shown: Map::new(),
-        is_stored: true,
-        is_background: false,
-        mcp_lists: Vec::new(),
-        listed_before: Vec::new(),
-        loaded_before: Vec::new(),
-    });
-    let fold = history::fold(store, ResponseFold::new(&row, &request), &row)?;
-    let inputs = request.input.into_iter().enumerate().map(|(place, item)| {
-        let value = input::with_id(item, |prefix| ids::input_id(prefix, job.id, place));
-        EntryItem { value, is_input: true, is_shown: job.shows_question }
-    });
-    let outputs = fold.items().map(|item| EntryItem {
-        value: item.to_json(job.id),
-        is_input: false,
-        is_shown: job.shows_answer,
-    });
-    let mut items: Vec<EntryItem> = inputs.chain(outputs).collect();
-    for item in &mut items {
-        item.is_shown &= !entry.items.hidden.iter().any(|hidden| hidden == item.id());
+    pub(super) fn len(&self) -> usize {
+        self.inputs.len().saturating_add(self.outputs.len())
     }
-    Ok(items)
+
+    /// Whether the item at this place belongs to the input.
+    pub(super) fn is_input(&self, place: usize) -> bool {
+        place < self.inputs.len()
+    }
+
+    /// The id of the item at this place.
+    pub(super) fn id(&self, place: usize) -> String {
+        if let Some(item) = self.inputs.get(place) {
+            return item.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
+        }
+        self.output(place).map(|(item, job)| item.id(job)).unwrap_or_default()
+    }
+
+    fn output(&self, place: usize) -> Option<(&OutputItem, JobId)> {
+        self.outputs.get(place.checked_sub(self.inputs.len())?).zip(self.job)
+    }
+
+    /// The place of the item with this id.
+    pub(super) fn place_of(&self, id: &str) -> Option<usize> {
+        (0..self.len()).find(|place| self.id(*place) == id)
+    }
+
+    /// Whether clients see the item at this place.
+    pub(super) fn is_shown(&self, place: usize) -> bool {
+        let is_shown = if self.is_input(place) { self.shows_inputs } else { self.shows_outputs };
+        is_shown && (self.hidden.is_empty() || !self.hidden.contains(&self.id(place)))
+    }
+
+    /// The item at this place, and about how many bytes it has.
+    pub(super) fn get(&self, place: usize) -> Option<(Value, usize)> {
+        if let Some(item) = self.inputs.get(place) {
+            return Some((item.clone(), item.to_string().len()));
+        }
+        self.output(place).map(|(item, job)| (item.to_json(job), item.bytes()))
+    }
 }
 
 /// The items of a message that came another way than by `/v1/responses`.

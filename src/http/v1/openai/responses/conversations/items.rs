@@ -3,7 +3,7 @@
 use super::super::earlier_calls::EarlierCalls;
 use super::super::input::MessageBuilder;
 use super::super::{history, ids, images, input, item_page};
-use super::entry::{self, EntryItem};
+use super::entry::EntryItems;
 use super::shared::{found, id_of, read, shown};
 use crate::domain::conversation::StoredItems;
 use crate::domain::id::{ConversationId, UserId};
@@ -14,6 +14,7 @@ use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
+use crate::http::response::held::AnswerMemory;
 use crate::http::response::{self, HandlerResult};
 use crate::http::v1::jobs::images::store_now;
 use crate::http::v1::jobs::spec::input::check_image_count;
@@ -29,6 +30,8 @@ use std::sync::Arc;
 
 /// Entries that are read at once.
 const ENTRIES: usize = 32;
+/// A page of items ends after so many bytes.
+const PAGE_BYTES: usize = 1024 * 1024;
 /// How often a deletion is tried when others change the same entry.
 const TRIES: usize = 8;
 
@@ -99,15 +102,15 @@ pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext)
     let after = query.text("after").map(str::to_owned);
     let (user, id) = (request.user, found(context, request).await?.id);
     let app = Arc::clone(&context.app);
-    let wanted = ItemQuery { after, is_newest_first, limit };
-    let items = blocking(move || {
-        let mut items = listed(&app, (user, &id), &wanted)?;
-        let shown = images::fitting(&items, limit, &app.limits);
+    let (wanted, mut memory) =
+        (ItemQuery { after, is_newest_first, limit }, AnswerMemory::of(context, request));
+    let made = blocking(move || {
+        let (mut items, shown) = ItemList::read(&app, (user, &id), &wanted, &mut memory)?;
+        let shown = images::fitting(&items, shown, &app.limits);
         images::put_back(items.iter_mut().take(shown), &*app.contents)?;
-        Ok::<_, ApiError>((items, shown))
+        memory.json(&item_page::page(items, shown))
     });
-    let (items, shown) = items.await??;
-    Ok(response::json(StatusCode::OK, &item_page::page(items, shown)))
+    Ok(made.await??.into_response())
 }
 
 /// A page of items.
@@ -118,42 +121,73 @@ struct ItemQuery {
     limit: usize,
 }
 
-/// One item more than the page has, if there are so many.
-fn listed(
-    app: &AppDependencies,
-    (user, conversation): (UserId, &ConversationId),
-    query: &ItemQuery,
-) -> Result<Vec<Value>, ApiError> {
-    let mut from = match &query.after {
-        Some(after) => Some(
-            number_of(app, (user, conversation), after)?
-                .ok_or_else(|| ApiError::value("after", "'after' is not an item of this conversation"))?,
-        ),
-        None => None,
-    };
-    let mut after = query.after.as_deref();
-    let mut listed = Vec::new();
-    loop {
-        let wanted = EntryQuery { from, is_newest_first: query.is_newest_first, limit: ENTRIES };
-        let EntryPage { entries, next } = app.conversation_items.entries(user, conversation, wanted)?;
-        for entry in entries {
-            let mut items = entry::items(&*app.store, user, &entry)?;
-            if query.is_newest_first {
-                items.reverse();
+/// The items of a page so far.
+#[derive(Default)]
+struct ItemList {
+    items: Vec<Value>,
+    bytes: usize,
+}
+
+impl ItemList {
+    /// The items of a page and, if there is one, the item behind them; and how many are of the page.
+    fn read(
+        app: &AppDependencies,
+        (user, conversation): (UserId, &ConversationId),
+        query: &ItemQuery,
+        memory: &mut AnswerMemory,
+    ) -> Result<(Vec<Value>, usize), ApiError> {
+        let mut from = match &query.after {
+            Some(after) => Some(
+                number_of(app, (user, conversation), after)?
+                    .ok_or_else(|| ApiError::value("after", "'after' is not an item of this conversation"))?,
+            ),
+            None => None,
+        };
+        let (mut after, mut list) = (query.after.as_deref(), Self::default());
+        loop {
+            let wanted = EntryQuery { from, is_newest_first: query.is_newest_first, limit: ENTRIES };
+            let EntryPage { entries, next } = app.conversation_items.entries(user, conversation, wanted)?;
+            for entry in entries {
+                let items = EntryItems::read(&*app.store, user, &entry, &mut |bytes| memory.take_read(bytes));
+                let items = memory.of_read(items)?;
+                if let Some(shown) = list.add(&items, after.take(), query, memory)? {
+                    return Ok((list.items, shown));
+                }
             }
-            if let Some(id) = after.take() {
-                let place = items.iter().position(|item| item.id() == id);
-                items.drain(..place.map_or(0, |place| place.saturating_add(1)));
+            if next.is_none() {
+                let shown = list.items.len();
+                return Ok((list.items, shown));
             }
-            listed.extend(items.into_iter().filter(|item| item.is_shown).map(|item| item.value));
-            if listed.len() > query.limit {
-                return Ok(listed);
+            from = next;
+        }
+    }
+
+    /// Adds the items of an entry, from behind the item `after`. Returns how many items the page has, if
+    /// another one follows.
+    fn add(
+        &mut self,
+        items: &EntryItems,
+        after: Option<&str>,
+        query: &ItemQuery,
+        memory: &mut AnswerMemory,
+    ) -> Result<Option<usize>, ApiError> {
+        let count = items.len();
+        let at = |index: usize| {
+            if query.is_newest_first { count.saturating_sub(1).saturating_sub(index) } else { index }
+        };
+        let first = after.and_then(|id| items.place_of(id)).map_or(0, |place| at(place).saturating_add(1));
+        for place in (first..count).map(at).filter(|place| items.is_shown(*place)) {
+            let shown = self.items.len();
+            let is_full = shown >= query.limit || self.bytes >= PAGE_BYTES;
+            let Some((item, bytes)) = items.get(place) else { continue };
+            memory.take(bytes)?;
+            self.bytes = self.bytes.saturating_add(bytes);
+            self.items.push(item);
+            if is_full {
+                return Ok(Some(shown));
             }
         }
-        if next.is_none() {
-            return Ok(listed);
-        }
-        from = next;
+        Ok(None)
     }
 }
 
@@ -170,15 +204,15 @@ fn number_of(
 /// `GET /v1/conversations/{id}/items/{item}`.
 pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let (user, id, item) = (request.user, id_of(request)?, request.segment("item").to_owned());
-    let app = Arc::clone(&context.app);
-    let item = blocking(move || {
-        let found = FoundItem::find(&app, (user, &id), &item)?.ok_or(ApiError::NotFound("item"))?;
-        let mut item: Vec<Value> =
-            found.items.get(found.place).map(|item| item.value.clone()).into_iter().collect();
+    let (app, mut memory) = (Arc::clone(&context.app), AnswerMemory::of(context, request));
+    let made = blocking(move || {
+        let found = FoundItem::find(&app, (user, &id), &item, &mut memory)?;
+        let found = found.ok_or(ApiError::NotFound("item"))?;
+        let mut item: Vec<Value> = found.items.get(found.place).map(|(item, _)| item).into_iter().collect();
         images::put_back(item.iter_mut(), &*app.contents)?;
-        Ok::<_, ApiError>(item.pop())
+        memory.json(&item.pop())
     });
-    Ok(response::json(StatusCode::OK, &item.await??))
+    Ok(made.await??.into_response())
 }
 
 /// `DELETE /v1/conversations/{id}/items/{item}`: no later response reads the item. The response that it came
@@ -187,8 +221,9 @@ pub(crate) async fn remove(context: &Arc<ServerContext>, request: &RequestContex
     let (user, id) = (request.user, found(context, request).await?.id);
     for _ in 0..TRIES {
         let (app, id, item) = (Arc::clone(&context.app), id.clone(), request.segment("item").to_owned());
+        let mut memory = AnswerMemory::of(context, request);
         let edit = blocking(move || {
-            let found = FoundItem::find(&app, (user, &id), &item)?;
+            let found = FoundItem::find(&app, (user, &id), &item, &mut memory)?;
             found.map(|found| found.without(&app, (user, &id))).transpose()
         });
         let edit = edit.await??.ok_or(ApiError::NotFound("item"))?;
@@ -202,7 +237,7 @@ pub(crate) async fn remove(context: &Arc<ServerContext>, request: &RequestContex
 /// An item that is not deleted.
 struct FoundItem {
     entry: ConversationEntry,
-    items: Vec<EntryItem>,
+    items: EntryItems,
     place: usize,
 }
 
@@ -211,26 +246,31 @@ impl FoundItem {
         app: &AppDependencies,
         (user, conversation): (UserId, &ConversationId),
         id: &str,
+        memory: &mut AnswerMemory,
     ) -> Result<Option<Self>, ApiError> {
         let Some(wanted) = ids::entry_of(id) else { return Ok(None) };
         let Some(entry) = app.conversation_items.entry(user, conversation, wanted)? else { return Ok(None) };
-        let items = entry::items(&*app.store, user, &entry)?;
-        let place = items.iter().position(|item| item.is_shown && item.id() == id);
+        let items = EntryItems::read(&*app.store, user, &entry, &mut |bytes| memory.take_read(bytes));
+        let items = memory.of_read(items)?;
+        let place = items.place_of(id).filter(|place| items.is_shown(*place));
         Ok(place.map(|place| Self { entry, items, place }))
     }
 
     /// The entry without the item.
     fn without(
-        mut self,
+        self,
         app: &AppDependencies,
         (user, conversation): (UserId, &ConversationId),
     ) -> Result<ItemsEdit, ApiError> {
-        let removed = self.items.remove(self.place);
-        let is_left = |item: &&EntryItem| item.is_shown && item.is_input == removed.is_input;
-        let left: Vec<Value> = self.items.iter().filter(is_left).map(|item| item.value.clone()).collect();
+        let Self { entry, items: all, place: removed } = self;
+        let is_input = all.is_input(removed);
+        let is_left =
+            |place: &usize| *place != removed && all.is_input(*place) == is_input && all.is_shown(*place);
+        let left = (0..all.len()).filter(is_left).filter_map(|place| all.get(place));
+        let left: Vec<Value> = left.map(|(item, _)| item).collect();
         let calls = EarlierCalls::of(app, (user, conversation), &left)?.with_missing(&left);
         let messages = MessageBuilder::behind(calls).extend("items", &left)?.finish();
-        let ConversationEntry { number, job, items } = self.entry;
+        let ConversationEntry { number, job, items } = entry;
         let edits = items.edits.saturating_add(1);
         let (items, turn) = match job {
             None => (StoredItems { added: left, edits, ..items }, messages),
@@ -242,9 +282,9 @@ impl FoundItem {
                     Some(question) => question,
                     None => input().map_err(|error: StoreError| ApiError::from(error))?,
                 };
-                let (question, turn) = replaced(&turn, question, (messages, removed.is_input));
+                let (question, turn) = replaced(&turn, question, (messages, is_input));
                 let mut hidden = items.hidden;
-                hidden.push(removed.id().to_owned());
+                hidden.push(all.id(removed));
                 (StoredItems { hidden, question: Some(question), edits, ..items }, turn)
             }
         };

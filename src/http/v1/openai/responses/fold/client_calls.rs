@@ -1,6 +1,6 @@
 //! Calls that the client answers, as items of a response.
 
-use super::super::item::{BROKEN_OFF, ItemContent, ItemStatus};
+use super::super::item::{BROKEN_OFF, ItemContent, ItemStatus, OutputItem};
 use super::ResponseFold;
 use crate::domain::client_call_id::ClientCallId;
 use crate::domain::tool::ToolCall;
@@ -25,14 +25,18 @@ impl ResponseFold {
         let mut content = self.declared.client_call(ToolCall { id_ref, name, arguments: String::new() });
         content.set_arguments(String::new());
         let place = self.push(step, content);
+        self.begun.push(place);
         self.added(place);
         place
     }
 
     /// The place of the call that has begun with this step.
     pub(super) fn begun_call(&self, index: u32) -> Option<usize> {
-        let of_step = self.items.iter().rev().find(|item| item.step == index && item.is_begun_call());
-        of_step.map(|item| item.place)
+        self.begun_calls().rev().find(|item| item.step == index).map(|item| item.place)
+    }
+
+    fn begun_calls(&self) -> impl DoubleEndedIterator<Item = &OutputItem> {
+        self.begun.iter().filter_map(|place| self.items.get(*place))
     }
 
     /// The step of a call was cut off. The client has its beginning, so the item waits for the model to begin
@@ -46,20 +50,20 @@ impl ResponseFold {
 
     /// The calls that broke off and that nothing has repeated.
     fn broken_off(&self) -> impl Iterator<Item = usize> {
-        let waiting = self.items.iter().filter(|item| item.is_begun_call() && item.step == BROKEN_OFF);
-        waiting.map(|item| item.place)
+        self.begun_calls().filter(|item| item.step == BROKEN_OFF).map(|item| item.place)
     }
 
     /// The first call that broke off, if this begins it again. Another call ends all that broke off.
     fn repeated_call(&mut self, step: u32, name: &str) -> Option<usize> {
         let place = self.broken_off().next()?;
-        let order = self.next_order();
-        let item = self.items.get_mut(place).filter(|item| item.called_name() == name);
-        let Some(item) = item else {
+        if self.items.get(place).is_none_or(|item| item.called_name() != name) {
             self.cut_broken_off();
             return None;
-        };
-        (item.step, item.order) = (step, order);
+        }
+        let order = self.take_order();
+        if let Some(item) = self.items.get_mut(place) {
+            (item.step, item.order) = (step, order);
+        }
         Some(place)
     }
 

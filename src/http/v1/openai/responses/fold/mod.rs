@@ -50,6 +50,12 @@ struct UnsentEvents {
 pub(super) struct ResponseFold {
     head: ResponseHead,
     items: Vec<OutputItem>,
+    /// The next order in the output.
+    next_order: usize,
+    /// Places of the calls that the client answers and that are not whole yet, in order.
+    begun: Vec<usize>,
+    /// Places of the calls of this server's tools that have no result yet, in order.
+    waiting: Vec<usize>,
     /// The place of the text or reasoning that is being written.
     open: Option<usize>,
     client_calls: u32,
@@ -70,6 +76,9 @@ impl ResponseFold {
         Self {
             head: ResponseHead::new(job, request),
             items: Vec::new(),
+            next_order: 0,
+            begun: Vec::new(),
+            waiting: Vec::new(),
             open: None,
             client_calls: 0,
             broken_calls: 0,
@@ -130,9 +139,18 @@ impl ResponseFold {
         items.into_iter()
     }
 
+    /// The same as values.
+    pub(super) fn into_items(mut self) -> Vec<OutputItem> {
+        self.items.retain(|item| !item.is_dropped);
+        self.items.sort_by_key(|item| item.order);
+        self.items
+    }
+
     /// The order of an item behind all others.
-    fn next_order(&self) -> usize {
-        self.items.iter().map(|item| item.order.saturating_add(1)).max().unwrap_or_default()
+    fn take_order(&mut self) -> usize {
+        let order = self.next_order;
+        self.next_order = order.saturating_add(1);
+        order
     }
 
     /// Uses this text, if the log no longer has any.
@@ -261,7 +279,7 @@ impl ResponseFold {
             ItemContent::Function(call) | ItemContent::Custom(call) => self.declared.namespace_of(&call.name),
             _ => None,
         };
-        let (order, received) = (self.next_order(), 0);
+        let (order, received) = (self.take_order(), 0);
         let item = OutputItem { step, place, order, content, received, status, server, is_dropped: false };
         self.items.push(item);
         place
@@ -270,6 +288,10 @@ impl ResponseFold {
     /// Ends the open item, if there is one.
     fn close(&mut self, status: ItemStatus) {
         let Some(place) = self.open.take() else { return };
+        if self.unsent.is_none() {
+            self.next = self.next.saturating_add(2);
+            return self.done(place, status);
+        }
         let text = self.items.get(place).map(|item| item.text().to_owned()).unwrap_or_default();
         let (kind, part) = self.part(place);
         if kind == SUMMARY {
@@ -299,6 +321,7 @@ impl ResponseFold {
         let begun = if tool == HostedTool::Search { arguments.clone() } else { String::new() };
         let call = ToolCall { arguments: begun, ..call };
         let place = self.push(index, ItemContent::Hosted { call, result: None, request });
+        self.waiting.push(place);
         let event = |state: &str| format!("response.{}{state}", tool.item_type());
         self.added(place);
         if let Some(OutputItem { content: ItemContent::Hosted { call, .. }, .. }) = self.items.get_mut(place)
@@ -321,14 +344,13 @@ impl ResponseFold {
     }
 
     fn hosted_result(&mut self, id_ref: &str, content: String) {
-        let waits = |item: &&mut OutputItem| match &item.content {
-            ItemContent::Hosted { call, result, .. } => {
-                call.id_ref == id_ref && result.is_none() && !item.is_dropped
-            }
+        let waits = |place: &usize| match self.items.get(*place).map(|item| &item.content) {
+            Some(ItemContent::Hosted { call, .. }) => call.id_ref == id_ref,
             _ => false,
         };
-        let Some(item) = self.items.iter_mut().find(waits) else { return };
-        let place = item.place;
+        let Some(at) = self.waiting.iter().position(waits) else { return };
+        let place = self.waiting.remove(at);
+        let Some(item) = self.items.get_mut(place) else { return };
         let has_failed = serde_json::from_str::<Value>(&content)
             .is_ok_and(|result| result.get("success").is_some_and(|success| *success == Value::Bool(false)));
         let mut tool = HostedTool::Other;
@@ -353,12 +375,13 @@ impl ResponseFold {
         for item in self.items.iter_mut().filter(|item| item.step == index) {
             item.is_dropped = true;
         }
+        let items = &self.items;
+        self.waiting.retain(|place| items.get(*place).is_some_and(|item| !item.is_dropped));
     }
 
     fn finish(&mut self, end: ResponseEnd, status: ItemStatus) {
         self.close(status);
-        let cut_calls = self.items.iter().filter(|item| item.is_begun_call());
-        for place in cut_calls.map(|item| item.place).collect::<Vec<_>>() {
+        for place in self.begun.clone() {
             self.cut_call(place);
         }
         let waiting = self.items.iter().filter(|item| item.status == ItemStatus::InProgress);
@@ -375,15 +398,16 @@ impl ResponseFold {
     }
 
     fn added(&mut self, place: usize) {
-        let item = self.items.get(place).map(|item| item.to_json(self.head.job));
-        self.emit("response.output_item.added", &|_| json!({"output_index": place, "item": item}));
+        let item = |fold: &Self| fold.items.get(place).map(|item| item.to_json(fold.head.job));
+        self.emit("response.output_item.added", &|fold| json!({"output_index": place, "item": item(fold)}));
     }
 
     fn done(&mut self, place: usize, status: ItemStatus) {
         let Some(item) = self.items.get_mut(place) else { return };
         item.status = status;
-        let item = item.to_json(self.head.job);
-        self.emit("response.output_item.done", &|_| json!({"output_index": place, "item": item}));
+        self.begun.retain(|begun| *begun != place);
+        let item = |fold: &Self| fold.items.get(place).map(|item| item.to_json(fold.head.job));
+        self.emit("response.output_item.done", &|fold| json!({"output_index": place, "item": item(fold)}));
     }
 
     /// Emits an event of an item.
@@ -426,6 +450,16 @@ impl ResponseFold {
     /// The response object.
     pub(super) fn to_json(&self) -> Value {
         self.head.to_json(&self.items().map(|item| item.to_json(self.head.job)).collect::<Vec<_>>())
+    }
+}
+
+/// About how many bytes an event adds to a response.
+pub(super) fn added_bytes(event: &Event) -> usize {
+    match event {
+        Event::Delta { text, .. } => text.len(),
+        Event::ToolCall { call, .. } => size_of::<OutputItem>().saturating_add(call.arguments.len()),
+        Event::ToolResult { content, .. } => content.len(),
+        _ => 0,
     }
 }
 
