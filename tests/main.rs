@@ -27,6 +27,7 @@ mod bit_rot;
 mod cli;
 mod client_commands;
 mod cluster;
+mod connection_limits;
 mod console;
 mod conversations;
 mod crash_recovery;

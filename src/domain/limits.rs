@@ -1,5 +1,6 @@
 //! Every limit of P8 with its unit in its name, its default, and the range that an operator may set.
 
+use super::delivery_turns::DELIVERY_PLACES;
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 
@@ -8,6 +9,10 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const EIB: u64 = 1 << 60;
 const DAY_S: u64 = 86_400;
+
+/// File descriptors that the server needs beside those of client connections: one for each webhook under
+/// way, and others.
+pub const SERVER_FILES: u64 = DELIVERY_PLACES as u64 + 256;
 
 /// Name of a number in the configuration, and the values that are allowed.
 pub type NumberRange = (&'static str, RangeInclusive<u64>);

@@ -10,6 +10,7 @@ use super::middleware::access_log::LogThrottle;
 use super::middleware::host_origin::HostOriginGuard;
 use super::readiness::ReadinessCache;
 use super::result_file_tasks::ResultFileTasks;
+use super::server::connection_table::connection_places;
 use super::server::shutdown::Shutdown;
 use super::shared_threads::SharedThreads;
 use super::shares::SharedBudget;
@@ -48,7 +49,7 @@ pub(crate) struct ServerContext {
     pub(crate) answers: Arc<SharedBudget>,
     /// Requests under way, streams included.
     pub(crate) requests: Arc<SharedBudget>,
-    /// Connections by address.
+    /// Connections by address; behind a proxy on this machine, requests under way by address.
     pub(crate) connections: Arc<SharedBudget>,
     /// Threads for searches in projects.
     pub(crate) searches: Arc<SharedThreads>,
@@ -79,7 +80,7 @@ impl ServerContext {
         let limits = &app.limits;
         let bodies = SharedBudget::new(limits.bodies_bytes, limits.body_bytes, limits.bodies_bytes / 8);
         let answers = SharedBudget::new(limits.answers_bytes, 0, limits.answers_bytes / 8);
-        let places = || SharedBudget::new(limits.connections, LEAST_CONNECTIONS, 0);
+        let places = || SharedBudget::new(connection_places(limits), LEAST_CONNECTIONS, 0);
         let (requests, connections) = (places(), places());
         let backups = Arc::new(Semaphore::new(1));
         let (trials, forwards) = (Arc::new(Semaphore::new(TRIALS)), Arc::new(Semaphore::new(FORWARDS)));

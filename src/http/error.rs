@@ -111,6 +111,12 @@ pub(crate) enum ApiError {
         /// Seconds.
         retry_after_s: u64,
     },
+    /// The client has its share of the connections. This one closes.
+    #[error(
+        "the requests and event streams under way from {whose} fill a share of limits.connections = {most}; end some \
+         of them, and try again"
+    )]
+    ConnectionShare { whose: &'static str, most: usize },
     /// Upload too large.
     #[error("{0}")]
     UploadTooLarge(String),
@@ -153,7 +159,9 @@ impl ApiError {
             Self::Unauthorized(_) => (StatusCode::UNAUTHORIZED, "unauthorized"),
             Self::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden"),
             Self::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
-            Self::TooMany { .. } => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
+            Self::TooMany { .. } | Self::ConnectionShare { .. } => {
+                (StatusCode::TOO_MANY_REQUESTS, "rate_limited")
+            }
             Self::NotFound(_) => (StatusCode::NOT_FOUND, "not_found"),
             Self::Method { .. } => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
             Self::NotFinished(_) => (StatusCode::CONFLICT, "job_not_finished"),

@@ -9,6 +9,7 @@ use super::middleware::tracker::{RequestNotes, RequestTracker};
 use super::middleware::{admission, cors, security_headers};
 use super::request::body::RequestBody;
 use super::request::context::{PathParameters, RequestContext};
+use super::request::peer::Peer;
 use super::request::percent;
 use super::request::query::QueryString;
 use super::response::error::ErrorFormat;
@@ -17,7 +18,7 @@ use super::response::{self, HandlerResult, HttpResponse};
 use super::routes::{ApiRoute, ROUTES};
 use super::server::client_body::ClientBody;
 use super::server::client_socket::SocketState;
-use super::shares::{HeldShare, ShareOwner};
+use super::shares::{HeldShare, ShareOwner, SharedBudget};
 use crate::domain::id::JobId;
 use crate::domain::limits::Limits;
 use hyper::header;
@@ -146,7 +147,14 @@ async fn handle(
     let socket = head.extensions.remove::<SocketState>().unwrap_or_default();
     let (caller, address, query) = admission::admit(context, &head, route, notes)?;
     let owner = ShareOwner::of(context.app.auth.mode, &caller, address);
-    notes.held.extend(owner.map(|owner| request_place(context, owner)).transpose()?);
+    // A connection of another machine has its address's place already.
+    let is_forwarded = head.extensions.get::<Peer>().is_none_or(|peer| peer.is_local());
+    let forwarded = ShareOwner::of_address(address).filter(|_| is_forwarded);
+    if let Some(holder) = owner.or(forwarded) {
+        socket.set_holder(holder);
+    }
+    notes.held.extend(owner.map(|owner| request_place(context, &context.requests, owner)).transpose()?);
+    notes.held.extend(forwarded.map(|owner| request_place(context, &context.connections, owner)).transpose()?);
     let query = QueryString::parse(query.as_deref(), route.query)?;
     let segments = found.segments;
     let request = RequestContext {
@@ -171,15 +179,18 @@ async fn handle(
     Ok(response)
 }
 
-/// A place for a request of this client until its response has ended.
-fn request_place(context: &ServerContext, owner: ShareOwner) -> Result<HeldShare, ApiError> {
-    let most = context.app.limits.connections;
-    HeldShare::place(&context.requests, Some(owner)).map_err(|_| ApiError::TooMany {
-        message: format!(
-            "your requests and event streams under way fill your share of limits.connections = {most}; end some of \
-             them, and try again"
-        ),
-        retry_after_s: 1,
+/// A place for a request of this owner until its response has ended.
+fn request_place(
+    context: &ServerContext,
+    budget: &Arc<SharedBudget>,
+    owner: ShareOwner,
+) -> Result<HeldShare, ApiError> {
+    HeldShare::place(budget, Some(owner)).map_err(|_| ApiError::ConnectionShare {
+        whose: match owner {
+            ShareOwner::User(_) => "you",
+            ShareOwner::Address(_) => "your address",
+        },
+        most: context.app.limits.connections,
     })
 }
 

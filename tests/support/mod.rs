@@ -8,6 +8,7 @@ pub(crate) mod file_tests;
 pub(crate) mod receiver;
 pub(crate) mod sql_proxy;
 pub(crate) mod store;
+pub(crate) mod tenants;
 pub(crate) mod turns;
 pub(crate) mod upstream;
 pub(crate) mod web_socket;
@@ -79,7 +80,8 @@ impl Server {
         Self::start_command(command, dir, config)
     }
 
-    fn start_command(mut command: Command, dir: &Path, config: &str) -> Self {
+    /// A server that this command starts.
+    pub(crate) fn start_command(mut command: Command, dir: &Path, config: &str) -> Self {
         let file = dir.join("config.yml");
         std::fs::write(&file, database::configured(dir, config)).expect("write the configuration");
         if !config.contains("disk_free") {

@@ -2,15 +2,12 @@
 
 use super::check::DoctorCheck;
 use crate::config::Config;
-use crate::domain::delivery_turns::DELIVERY_PLACES;
-use crate::domain::limits::Limits;
+use crate::domain::limits::{Limits, SERVER_FILES};
 use rustix::process::Resource;
 use serde_json::json;
 
 /// The oldest supported kernel.
 const OLDEST: (u32, u32) = (5, 15);
-/// File descriptors that the server needs beyond client connections: a place for each webhook, and others.
-const OWN_FILES: u64 = DELIVERY_PLACES as u64 + 256;
 /// Least memory for a server with clients and a sandbox, bytes.
 const LEAST_MEMORY: u64 = 128 * 1024 * 1024;
 const MIB: u64 = 1024 * 1024;
@@ -77,7 +74,7 @@ pub(super) fn check_limits(config: Option<&Config>) -> [DoctorCheck; 2] {
 fn check_files(connections: u64) -> DoctorCheck {
     // The server raises its own limit to the maximum.
     let max_files = rustix::process::getrlimit(Resource::Nofile).maximum;
-    let needed = connections.saturating_add(OWN_FILES);
+    let needed = connections.saturating_add(SERVER_FILES);
     let result = max_files.map_or_else(|| "no limit".to_owned(), |max_files| format!("{max_files} at most"));
     let advice = max_files.filter(|max_files| *max_files < needed).map(|_| {
         format!("limits.connections = {connections} needs {needed}: set LimitNOFILE={needed} (ulimit -Hn), or lower it")

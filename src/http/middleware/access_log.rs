@@ -5,6 +5,7 @@ use super::request_id::RequestId;
 use crate::domain::log_rate_limit::LogRateLimit;
 use crate::http::response::upgrade::Upgrade;
 use crate::http::response::{HttpResponse, ResponseBody};
+use crate::http::server::client_socket::ActiveRequest;
 use crate::http::shares::HeldShare;
 use crate::ports::Clock;
 use bytes::Bytes;
@@ -58,7 +59,7 @@ impl AccessLogEntry {
         let status = response.status();
         let is_logged = level(status) < Level::DEBUG || tracing::enabled!(Level::DEBUG);
         let entry = is_logged.then(|| Box::new((self, status)));
-        response.map(|body| MeteredBody { body, bytes: 0, entry, _held: held })
+        response.map(|body| MeteredBody { body, bytes: 0, entry, _held: held, active: None })
     }
 
     pub(crate) fn log(&self, status: StatusCode, bytes: u64) {
@@ -100,9 +101,16 @@ pub(crate) struct MeteredBody {
     bytes: u64,
     entry: Option<Box<(AccessLogEntry, StatusCode)>>,
     _held: Vec<HeldShare>,
+    /// Until the body has ended.
+    active: Option<ActiveRequest>,
 }
 
 impl MeteredBody {
+    /// The request is active until this body has ended.
+    pub(crate) fn keep_active(&mut self, request: ActiveRequest) {
+        self.active = Some(request);
+    }
+
     /// Whether it may have nothing to send for a long time.
     pub(crate) fn is_stream(&self) -> bool {
         matches!(self.body, ResponseBody::Pulled(_))
@@ -122,7 +130,7 @@ impl MeteredBody {
     }
 
     pub(crate) fn unlogged(response: HttpResponse) -> Response<Self> {
-        response.map(|body| Self { body, bytes: 0, entry: None, _held: Vec::new() })
+        response.map(|body| Self { body, bytes: 0, entry: None, _held: Vec::new(), active: None })
     }
 }
 

@@ -20,7 +20,8 @@ pub(crate) struct RequestNotes {
     /// The origin of the page that sent the request, if that page is allowed.
     pub(crate) origin: Option<HeaderValue>,
     pub(crate) details: RequestDetails,
-    /// The client's place among the requests under way, and the memory of a large answer.
+    /// The places of its user and of its address among the requests under way, and the memory of a large
+    /// answer.
     pub(crate) held: Vec<HeldShare>,
     /// The route does not have the method. Counted as `other`, so that clients cannot add label values to
     /// the metrics.

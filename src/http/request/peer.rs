@@ -16,8 +16,8 @@ const V6_SITE: u128 = !0 << 64;
 pub(crate) struct Peer(pub(crate) Option<IpAddr>);
 
 impl Peer {
-    /// Whether it is on this machine.
-    fn is_local(self) -> bool {
+    /// Whether it is on this machine, so that it may be a proxy.
+    pub(crate) fn is_local(self) -> bool {
         self.0.is_none_or(|ip| ip.to_canonical().is_loopback())
     }
 }

@@ -178,6 +178,7 @@ impl ApiError {
         match self {
             Self::Method { allow, .. } => set(&mut response, header::ALLOW, &allow),
             Self::Unauthorized(_) => set(&mut response, header::WWW_AUTHENTICATE, "Bearer"),
+            Self::ConnectionShare { .. } => set(&mut response, header::CONNECTION, "close"),
             _ => {}
         }
         response

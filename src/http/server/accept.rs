@@ -2,6 +2,7 @@
 
 use super::kernel_reserve::KernelReserve;
 use super::listener::{HttpListener, ListenerSocket};
+use crate::http::request::peer::Peer;
 use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -17,6 +18,16 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) enum IncomingConnection {
     Tcp(TcpStream),
     Unix(UnixStream),
+}
+
+impl IncomingConnection {
+    /// A connection that has broken off has no peer address and sends no request.
+    pub(crate) fn peer(&self) -> Peer {
+        match self {
+            Self::Tcp(tcp) => Peer(tcp.peer_addr().ok().map(|address| address.ip())),
+            Self::Unix(_) => Peer(None),
+        }
+    }
 }
 
 /// The next connection, whose client may read nothing for `stall_limit`. Errors of a single connection are
@@ -81,6 +92,7 @@ fn tune(tcp: &TcpStream, stall_limit: Duration) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::connection_table::ConnectionTable;
     use super::super::kernel_reserve::testing::CountedRelief;
     use super::*;
     use rustix::io::Errno;
@@ -90,7 +102,7 @@ mod tests {
     #[tokio::test]
     async fn p8_a_connection_that_the_kernel_has_no_room_for_ends_the_largest_command() {
         let relief = Arc::new(CountedRelief::default());
-        let mut reserve = KernelReserve::new(Arc::<CountedRelief>::clone(&relief));
+        let mut reserve = KernelReserve::new(Arc::<CountedRelief>::clone(&relief), ConnectionTable::new(1));
         let errors = Mutex::new(vec![Errno::NOSPC, Errno::CONNABORTED]);
         let socket = || UnixStream::pair().map(|(one, _)| IncomingConnection::Unix(one));
         let next = || {

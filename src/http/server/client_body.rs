@@ -4,6 +4,7 @@
 //! connection reads a small one to its end before it answers; before a larger one, it says that it closes.
 //! Without either, clients that send the next request at once would get a reset instead of an answer.
 
+use super::client_socket::SocketState;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -19,11 +20,14 @@ const SMALL_TIME: Duration = Duration::from_secs(1);
 
 /// A request's body. Its copies read the same body.
 #[derive(Debug, Clone)]
-pub(crate) struct ClientBody(Arc<Mutex<Incoming>>);
+pub(crate) struct ClientBody {
+    body: Arc<Mutex<Incoming>>,
+    socket: SocketState,
+}
 
 impl ClientBody {
-    pub(super) fn new(body: Incoming) -> Self {
-        Self(Arc::new(Mutex::new(body)))
+    pub(super) fn new(body: Incoming, socket: SocketState) -> Self {
+        Self { body: Arc::new(Mutex::new(body)), socket }
     }
 
     /// Reads what is left of a small body. Returns whether the end was reached.
@@ -43,7 +47,7 @@ impl ClientBody {
     }
 
     fn lock(&self) -> MutexGuard<'_, Incoming> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.body.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -55,7 +59,9 @@ impl Body for ClientBody {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        Pin::new(&mut *self.lock()).poll_frame(cx)
+        let polled = Pin::new(&mut *self.lock()).poll_frame(cx);
+        self.socket.activity().set_stalled(polled.is_pending());
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

@@ -6,6 +6,8 @@
 //! a reader leaves later. hyper (with `half_close`) reads nothing while it answers, so this socket looks for
 //! the end of the input and fails when it comes late.
 
+use super::activity::ConnectionActivity;
+use crate::http::shares::ShareOwner;
 use bytes::Bytes;
 use futures_util::task::AtomicWaker;
 use std::io::{self, IoSlice};
@@ -30,13 +32,34 @@ struct SharedState {
     /// The socket has taken all that hyper had to send.
     is_flushed: AtomicBool,
     socket: AtomicWaker,
+    activity: ConnectionActivity,
+}
+
+/// A request of a connection until its response was sent.
+pub(crate) struct ActiveRequest(pub(super) SocketState);
+
+impl Drop for ActiveRequest {
+    fn drop(&mut self) {
+        self.0.activity().end_request();
+    }
 }
 
 impl SocketState {
-    /// A new request begins: its client may close its sending side.
-    pub(crate) fn reset(&self, has_body: bool) {
+    /// A new request begins: its client may close its sending side. `None`: the connection is being closed.
+    pub(super) fn begin_request(&self, has_body: bool) -> Option<ActiveRequest> {
+        let active = self.activity().begin_request().then(|| ActiveRequest(self.clone()))?;
         self.0.ends_with_input.store(false, Ordering::SeqCst);
         self.0.is_body_read.store(!has_body, Ordering::SeqCst);
+        Some(active)
+    }
+
+    pub(super) fn activity(&self) -> &ConnectionActivity {
+        &self.0.activity
+    }
+
+    /// Whose connection it is from now on.
+    pub(crate) fn set_holder(&self, holder: ShareOwner) {
+        self.activity().set_holder(holder);
     }
 
     /// A client that closes its sending side has left.
@@ -105,6 +128,7 @@ impl<IO> ClientSocket<IO> {
     }
 
     fn watch<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        self.state.activity().set_stalled(polled.is_pending());
         if polled.is_ready() {
             self.alarm = None;
             return polled;

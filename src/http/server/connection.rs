@@ -2,7 +2,7 @@
 //! last response.
 
 use super::client_body::ClientBody;
-use super::client_socket::{ClientSocket, SocketState};
+use super::client_socket::{ActiveRequest, ClientSocket, SocketState};
 use super::handover::{HandedStream, OfferedBody, StreamFraming, StreamHandover};
 use super::shutdown::{Shutdown, ShutdownStage};
 use super::stream_sender::send_rest;
@@ -61,11 +61,10 @@ enum HttpEnd<IO> {
 
 /// Speaks HTTP with the peer on `io` until the client leaves, a limit is passed, or the shutdown demands
 /// the end.
-pub(crate) async fn run<IO>(io: IO, peer: Peer, context: Arc<ServerContext>)
+pub(crate) async fn run<IO>(io: IO, peer: Peer, state: SocketState, context: Arc<ServerContext>)
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let state = SocketState::default();
     let stall_limit = Duration::from_secs(context.app.limits.write_stall_s);
     let mut io = ClientSocket::new(io, stall_limit, state.clone());
     let mut shutdown = context.shutdown.clone();
@@ -107,10 +106,13 @@ where
     let (http, meter) = (http_builder(&context), Arc::clone(&context.app.meter));
     let handover = StreamHandover::default();
     let service = service_fn(|mut request: hyper::Request<Incoming>| -> ResponseFuture {
-        state.reset(!request.body().is_end_stream());
+        let Some(active) = state.begin_request(!request.body().is_end_stream()) else {
+            return Box::pin(std::future::pending());
+        };
         request.extensions_mut().insert(peer);
         request.extensions_mut().insert(state.clone());
-        Box::pin(answer(request.map(ClientBody::new), state.clone(), Arc::clone(&context), handover.clone()))
+        let request = request.map(|body| ClientBody::new(body, state.clone()));
+        Box::pin(answer(request, active, Arc::clone(&context), handover.clone()))
     });
     let mut speaking = http.serve_connection(TokioIo::new(io), service);
     let handed = |polled: Poll<hyper::Result<()>>| match polled {
@@ -162,7 +164,7 @@ where
 
 async fn answer(
     request: hyper::Request<ClientBody>,
-    state: SocketState,
+    active: ActiveRequest,
     context: Arc<ServerContext>,
     handover: StreamHandover,
 ) -> Result<Response<OfferedBody>, Infallible> {
@@ -170,6 +172,7 @@ async fn answer(
     // A client that waits for leave to send the body is not asked for it after the answer.
     let body = (!request.headers().contains_key(EXPECT)).then(|| request.body().clone());
     let mut response = router::answer(&context, request).await;
+    let state = &active.0;
     let is_upgrade = response.status() == StatusCode::SWITCHING_PROTOCOLS;
     if !state.is_body_read()
         && let Some(body) = body
@@ -182,6 +185,7 @@ async fn answer(
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     let framing = StreamFraming::of(version, client_closes || closes(response.headers()));
+    response.body_mut().keep_active(active);
     Ok(response.map(|body| OfferedBody::new(body, framing, handover)))
 }
 

@@ -1,7 +1,9 @@
 //! Descriptors and epoll watches that the server keeps for the moment when the kernel has none left: a
 //! program of the same user may have taken them all. Then the reserve is given back, so that the next clients
-//! are accepted, and the largest command is ended.
+//! are accepted, and the largest command is ended. At the limit of this process, connections that wait for
+//! their clients are closed.
 
+use super::connection_table::ConnectionTable;
 use crate::http::blocking::blocking;
 use crate::ports::KernelTables;
 use rustix::event::{EventfdFlags, epoll, eventfd};
@@ -20,6 +22,7 @@ const REFILL_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct KernelReserve {
     tables: Arc<dyn KernelTables>,
+    connections: Arc<ConnectionTable>,
     /// Whether a command is being ended.
     is_relieving: Arc<AtomicBool>,
     /// Files, and the epoll instance that watches them; empty after a release.
@@ -28,12 +31,13 @@ pub(super) struct KernelReserve {
 }
 
 impl KernelReserve {
-    pub(super) fn new(tables: Arc<dyn KernelTables>) -> Self {
+    pub(super) fn new(tables: Arc<dyn KernelTables>, connections: Arc<ConnectionTable>) -> Self {
         let held = reserve().unwrap_or_default();
-        Self { tables, is_relieving: Arc::default(), held, refill_at: None }
+        Self { tables, connections, is_relieving: Arc::default(), held, refill_at: None }
     }
 
-    /// Gives the reserve back. Ends the largest command, unless the server alone is at its limit.
+    /// Gives the reserve back. Ends the largest command, or closes connections if the server alone is at its
+    /// limit.
     pub(super) fn relieve(&mut self, error: &io::Error) {
         if !is_table_full(error) {
             return;
@@ -42,7 +46,10 @@ impl KernelReserve {
         self.refill_at = Instant::now().checked_add(REFILL_PAUSE);
         // Commands do not count against the limit of this process.
         let is_own_limit = Errno::from_io_error(error) == Some(Errno::MFILE);
-        if is_own_limit || self.is_relieving.swap(true, Ordering::AcqRel) {
+        if is_own_limit {
+            return self.connections.close_waiting();
+        }
+        if self.is_relieving.swap(true, Ordering::AcqRel) {
             return;
         }
         let (tables, is_relieving) = (Arc::clone(&self.tables), Arc::clone(&self.is_relieving));
@@ -123,7 +130,7 @@ mod tests {
     #[tokio::test]
     async fn p8_a_full_table_releases_the_reserve_and_only_the_kernels_own_ends_a_command() {
         let relief = Arc::new(CountedRelief::default());
-        let mut reserve = KernelReserve::new(Arc::<CountedRelief>::clone(&relief));
+        let mut reserve = KernelReserve::new(Arc::<CountedRelief>::clone(&relief), ConnectionTable::new(1));
         assert_eq!(reserve.held.len(), FILES + 1);
         reserve.relieve(&Errno::CONNABORTED.into());
         assert_eq!(reserve.held.len(), FILES + 1, "an error of one connection");

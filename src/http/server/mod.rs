@@ -1,9 +1,11 @@
 //! The accept loop and the drain. `app` decides when each stage of the shutdown begins.
 
 mod accept;
+mod activity;
 pub(crate) mod client_body;
 pub(crate) mod client_socket;
 pub(crate) mod connection;
+pub(crate) mod connection_table;
 mod handover;
 mod kernel_reserve;
 pub(crate) mod listener;
@@ -18,13 +20,15 @@ use crate::http::request::peer::{ClientAddress, Peer};
 use crate::http::shares::{HeldShare, ShareOwner, ShareRefusal};
 use crate::http::v1::batches::result_files;
 use accept::{IncomingConnection, accept};
+use client_socket::SocketState;
+use connection_table::{ConnectionTable, connection_places};
 use hyper::HeaderMap;
 use kernel_reserve::KernelReserve;
 use listener::HttpListener;
 use shutdown::{Shutdown, ShutdownStage};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Serves until the shutdown. At [`ShutdownStage::Draining`] the listener closes and idle connections end,
 /// while requests and streams continue. At [`ShutdownStage::Closing`] streams and held responses end. At
@@ -32,59 +36,69 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub async fn serve(listener: HttpListener, app: Arc<AppDependencies>, mut shutdown: Shutdown) {
     let guard = HostOriginGuard::new(listener.bound(), &app.allowed_hosts, &app.allowed_origins);
     let stall_limit = Duration::from_secs(app.limits.write_stall_s);
-    let places = app.limits.connections.clamp(1, Semaphore::MAX_PERMITS);
-    let free = Arc::new(Semaphore::new(places));
-    let mut reserve = KernelReserve::new(Arc::clone(&app.kernel_tables));
+    let (places, wanted) = (connection_places(&app.limits), app.limits.connections);
+    if places < wanted {
+        tracing::warn!(places, "LimitNOFILE allows fewer connections than limits.connections = {wanted}");
+    }
+    let connections = ConnectionTable::new(places);
+    let mut reserve = KernelReserve::new(Arc::clone(&app.kernel_tables), Arc::clone(&connections));
     let context = Arc::new(ServerContext::new(app, guard, shutdown.clone()));
     drop(tokio::spawn(result_files::resume(Arc::clone(&context))));
     loop {
-        // The permit comes first: without one, new connections wait in the kernel's backlog.
+        // While all places are taken, one connection waits here and the others in the kernel's backlog.
         let next = async {
-            let place = Arc::clone(&free).acquire_owned().await.ok();
-            (accept(&listener, &mut reserve, stall_limit).await, place)
+            let incoming = accept(&listener, &mut reserve, stall_limit).await;
+            let share = connection_share(&context, incoming.peer());
+            let is_refused = share.is_err();
+            let place = if is_refused { connections.free_place() } else { Some(connections.place().await) };
+            (incoming, share, place)
         };
-        let (incoming, place) = tokio::select! {
+        let (incoming, share, place) = tokio::select! {
             next = next => next,
             () = shutdown.reached(ShutdownStage::Draining) => break,
         };
-        start(incoming, place, &context);
+        // A refused client gets an answer only while there is a place for that.
+        let Some(place) = place else { continue };
+        let (peer, context) = (incoming.peer(), Arc::clone(&context));
+        let state = SocketState::default();
+        if let Some(holder) = address_of(peer) {
+            state.set_holder(holder);
+        }
+        match incoming {
+            IncomingConnection::Tcp(tcp) => {
+                connections.spawn(place, state.clone(), move || run(tcp, peer, share, state, context));
+            }
+            IncomingConnection::Unix(unix) => {
+                connections.spawn(place, state.clone(), move || run(unix, peer, share, state, context));
+            }
+        }
     }
     drop(listener);
-    wait_until_all_left(&free, places).await;
+    connections.wait_until_all_left().await;
 }
 
-fn start(incoming: IncomingConnection, place: Option<OwnedSemaphorePermit>, context: &Arc<ServerContext>) {
-    let context = Arc::clone(context);
-    let lasting = MeasuredLifetime::connection(&context.app.meter);
-    match incoming {
-        IncomingConnection::Tcp(tcp) => drop(tokio::spawn(async move {
-            // A connection that has broken off has no peer address and sends no request.
-            let peer = Peer(tcp.peer_addr().ok().map(|address| address.ip()));
-            match connection_share(&context, peer) {
-                Ok(_share) => connection::run(tcp, peer, context).await,
-                Err(_) => connection::refuse(tcp, context.app.limits.connections).await,
-            }
-            drop((place, lasting));
-        })),
-        IncomingConnection::Unix(unix) => drop(tokio::spawn(async move {
-            connection::run(unix, Peer(None), context).await;
-            drop((place, lasting));
-        })),
+async fn run<IO>(
+    io: IO,
+    peer: Peer,
+    share: Result<Option<HeldShare>, ShareRefusal>,
+    state: SocketState,
+    context: Arc<ServerContext>,
+) where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let _lasting = MeasuredLifetime::connection(&context.app.meter);
+    match share {
+        Ok(_share) => connection::run(io, peer, state, context).await,
+        Err(_) => connection::refuse(io, context.app.limits.connections).await,
     }
+}
+
+/// Whose a connection is before its first request: nobody's, if a proxy on this machine may have opened it.
+fn address_of(peer: Peer) -> Option<ShareOwner> {
+    ShareOwner::of_address(ClientAddress::of(peer, &HeaderMap::new()))
 }
 
 /// The share of an address of another machine: a proxy on this one connects for many.
 fn connection_share(context: &ServerContext, peer: Peer) -> Result<Option<HeldShare>, ShareRefusal> {
-    let owner = ShareOwner::of_address(ClientAddress::of(peer, &HeaderMap::new()));
-    owner.map(|owner| HeldShare::place(&context.connections, Some(owner))).transpose()
-}
-
-/// Each connection holds a permit. All permits are free when no connection is left.
-async fn wait_until_all_left(free: &Semaphore, places: usize) {
-    for _ in 0..places {
-        match free.acquire().await {
-            Ok(place) => place.forget(),
-            Err(_) => return,
-        }
-    }
+    address_of(peer).map(|owner| HeldShare::place(&context.connections, Some(owner))).transpose()
 }

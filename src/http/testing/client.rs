@@ -6,6 +6,7 @@ use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::middleware::host_origin::HostOriginGuard;
 use crate::http::request::peer::Peer;
+use crate::http::server::client_socket::SocketState;
 use crate::http::server::connection;
 use crate::http::server::listener::BoundAddress;
 use crate::http::server::shutdown::{ShutdownSender, ShutdownStage};
@@ -41,7 +42,7 @@ impl Server {
 
     pub(crate) fn connect(&self) -> DuplexStream {
         let (near, far) = tokio::io::duplex(64 * 1024);
-        tokio::spawn(connection::run(far, Peer(None), Arc::clone(&self.context)));
+        tokio::spawn(connection::run(far, Peer(None), SocketState::default(), Arc::clone(&self.context)));
         near
     }
 

@@ -130,7 +130,8 @@ async fn connections_over_the_limit_wait_for_a_free_one() {
     let mut app = app(&store);
     app.limits.connections = 1;
     let (address, _stages, _serving) = listening(app);
-    let first = TcpStream::connect(address).await.expect("connects");
+    let mut first = TcpStream::connect(address).await.expect("connects");
+    first.write_all(&request("POST /v1/jobs?wait=600", &[], "hi")).await.expect("a request under way");
     tokio::time::sleep(Duration::from_millis(50)).await;
     let mut second = TcpStream::connect(address).await.expect("waits in the backlog");
     second.write_all(&request("GET /healthz", &[], "")).await.expect("sends");
