@@ -1,9 +1,9 @@
 //! One user cannot keep another one waiting: workers, sandbox slots, places at providers and webhooks are
 //! shared between accounts.
 
-use crate::support::Server;
 use crate::support::receiver::{Receiver, ReceiverReply};
-use crate::support::upstream::{Answer, Upstream};
+use crate::support::upstream::{Act, Answer, Upstream};
+use crate::support::{Server, wait_until};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -116,6 +116,65 @@ fn status_of(connection: &mut TcpStream) -> u16 {
     let mut line = String::new();
     BufReader::new(connection).read_line(&mut line).expect("a response");
     line.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("{line}"))
+}
+
+/// Sends a whole request of a user; returns the open connection.
+fn begun(server: &Server, token: &str, path: &str, body: &Value) -> TcpStream {
+    let body = body.to_string();
+    let mut connection = unfinished(server, token, &format!("POST {path}"), body.len(), 0);
+    connection.write_all(body.as_bytes()).expect("sends");
+    connection
+}
+
+/// What everybody needs: a list, a submission, a login and the readiness of the server.
+fn assert_served(shared: &Shared, token: &str) {
+    let get = |path| unfinished(&shared.server, token, &format!("GET {path}"), 0, 0);
+    let post = |path, body: &Value| begun(&shared.server, token, path, body);
+    let login = json!({"username": "bob", "password": "correct horse"});
+    assert_eq!(status_of(&mut get("/v1/jobs")), 200);
+    assert_eq!(status_of(&mut post("/v1/jobs", &json!({"input": "hello"}))), 202);
+    assert_eq!(status_of(&mut post("/api/auth/login", &login)), 200);
+    assert_eq!(status_of(&mut get("/readyz")), 200);
+}
+
+const EMBEDDINGS: &str = "/v1/embeddings";
+
+#[test]
+fn requests_of_one_user_to_a_silent_provider_delay_nobody() {
+    let upstream = Upstream::start(|request, _| match request["input"].as_str() {
+        Some("hang") => Answer { status: 200, headers: Vec::new(), acts: vec![Act::Hang] },
+        _ => Answer { status: 200, headers: Vec::new(), acts: vec![Act::Raw("{\"data\": []}".into())] },
+    });
+    let config = format!("models: [{{id: silent, api_url: \"{}\"}}, {{id: demo}}]\n", upstream.url);
+    let shared = Shared::start(&format!("{config}limits: {{user_requests_per_minute: 0}}\n"));
+    let (eve, bob) = (shared.account("eve"), shared.account("bob"));
+    let hang = json!({"model": "silent", "input": "hang"});
+    let calls: Vec<_> = (0..16).map(|_| begun(&shared.server, &eve, EMBEDDINGS, &hang)).collect();
+    wait_until("all of them wait for the provider", || upstream.requests().len() == calls.len());
+    assert_served(&shared, &bob);
+    let more: Vec<_> = (16..64).map(|_| begun(&shared.server, &eve, EMBEDDINGS, &hang)).collect();
+    wait_until("eve has her share", || upstream.requests().len() == calls.len() + more.len());
+    let bearer = format!("Bearer {eve}");
+    let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+    let refused = shared.server.request(("POST", EMBEDDINGS), &headers, &hang.to_string());
+    assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")), "{}", refused.body);
+    assert!(refused.body.contains("your share of the 128"), "{}", refused.body);
+    shared.ask(&bob, ("POST", EMBEDDINGS), &json!({"model": "silent", "input": "x"}));
+}
+
+#[test]
+fn completions_that_one_user_reads_slowly_delay_nobody() {
+    // More than all buffers between the provider and a client that reads nothing.
+    let piece = json!({"choices": [{"index": 0, "text": "word ".repeat(20_000)}]});
+    let upstream = Upstream::start(move |_, _| Answer::stream(vec![Act::Data(piece.clone()); 300]));
+    let models = format!("models: [{{id: fast, api_url: \"{}\"}}, {{id: demo}}]\n", upstream.url);
+    let shared = Shared::start(&format!("{models}limits: {{write_stall_s: 3600}}\n"));
+    let (eve, bob) = (shared.account("eve"), shared.account("bob"));
+    let stream = json!({"model": "fast", "prompt": "x", "stream": true});
+    let mut calls: Vec<_> =
+        (0..16).map(|_| begun(&shared.server, &eve, "/v1/completions", &stream)).collect();
+    assert!(calls.iter_mut().all(|call| status_of(call) == 200), "all of them stream");
+    assert_served(&shared, &bob);
 }
 
 #[test]

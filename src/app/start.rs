@@ -28,7 +28,10 @@ use crate::engine::scheduler::{SchedulerPorts, SchedulerThread};
 use crate::engine::stall_detector::StallDetector;
 use crate::engine::{Backoff, EngineLimits, EnginePorts};
 use crate::http::api_key::{self, SecretKind};
-use crate::http::{AppDependencies, AuthSettings, BoundAddress, HttpListener, ShutdownSender, serve};
+use crate::http::{
+    AppDependencies, AuthSettings, BLOCKING_THREADS, BoundAddress, HttpListener, SharedThreads,
+    ShutdownSender, serve,
+};
 use crate::llm::{ImageLoader, Router};
 use crate::mcp::McpServers;
 use crate::metrics::{Metrics, Scrape, ServerInfo};
@@ -50,9 +53,6 @@ const HTTP_THREADS: usize = 2;
 /// Exit code when the store cannot be written any more: `EX_IOERR` of sysexits.h. The unit restarts the
 /// server.
 const STORE_LOST_EXIT: i32 = 74;
-
-/// Threads for reads that may block on the disk.
-const BLOCKING_THREADS: usize = 16;
 
 impl App {
     /// Opens the store (jobs that ran in a crash return to the queue), the socket and all other parts.
@@ -390,6 +390,7 @@ fn http_dependencies(
         mint: IdGenerator::default(),
         toolbox: Arc::clone(&ports.tools),
         model: Arc::clone(&ports.model),
+        threads: SharedThreads::for_reads(&config.limits),
         meter: Arc::clone(&ports.meter),
         exposition: Arc::new(Scrape {
             metrics,

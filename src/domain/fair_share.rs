@@ -15,17 +15,17 @@ pub struct FairShare {
 
 impl FairShare {
     /// A quarter of this many regular places, and at least one, is the reserve beside them.
-    pub fn of(regular: usize) -> Self {
+    pub const fn of(regular: usize) -> Self {
         Self { regular }
     }
 
     /// The reserve places.
-    pub fn reserve(self) -> usize {
-        (self.regular / 4).max(1)
+    pub const fn reserve(self) -> usize {
+        if self.regular < 4 { 1 } else { self.regular / 4 }
     }
 
     /// All places.
-    pub fn places(self) -> usize {
+    pub const fn places(self) -> usize {
         self.regular.saturating_add(self.reserve())
     }
 

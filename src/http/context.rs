@@ -1,8 +1,7 @@
 //! What all requests of one listener share: dependencies, host check, authentication, shutdown and
 //! semaphores.
 
-use super::auth::AuthState;
-use super::blocking::blocking;
+use super::auth::{AuthState, Caller};
 use super::dependencies::AppDependencies;
 use super::error::ApiError;
 use super::mcp::McpSessions;
@@ -15,6 +14,7 @@ use super::server::shutdown::Shutdown;
 use super::shared_threads::SharedThreads;
 use super::shares::SharedBudget;
 use super::sse::shared_pages::SharedPages;
+use crate::domain::id::UserId;
 use crate::ports::{Store, StoreError};
 use bytes::Bytes;
 use std::sync::atomic::Ordering;
@@ -24,14 +24,10 @@ use tokio::sync::Semaphore;
 /// Tool calls of operators at the same time. Each holds a thread for up to the time of a job.
 pub(crate) const TRIALS: usize = 2;
 
-/// Searches of one client at the same time.
-const SEARCHES: usize = 2;
-
-/// Programs of one MCP client at the same time. Each holds a thread; the sandbox has slots of its own.
-const MCP_PROGRAMS: usize = 8;
-
-/// Requests at the same time that are passed on to providers. Each holds a thread.
-pub(crate) const FORWARDS: usize = 16;
+/// Requests at the same time that are passed on to providers. Each holds a thread of its own.
+pub(crate) const FORWARDS: usize = 128;
+/// Those that each client may have.
+const LEAST_FORWARDS: usize = 4;
 
 /// Connections and requests under way that each client may have.
 const LEAST_CONNECTIONS: usize = 16;
@@ -65,8 +61,8 @@ pub(crate) struct ServerContext {
     pub(crate) result_files: ResultFileTasks,
     /// Permits for tool calls of operators.
     pub(crate) trials: Arc<Semaphore>,
-    /// Permits for requests that are passed on to providers.
-    pub(crate) forwards: Arc<Semaphore>,
+    /// Requests under way that are passed on to providers.
+    pub(crate) forwards: Arc<SharedBudget>,
     /// Pages that the readers of a job share.
     pub(crate) pages: Arc<SharedPages>,
     /// Rate limit of the access log.
@@ -83,7 +79,8 @@ impl ServerContext {
         let places = || SharedBudget::new(connection_places(limits), LEAST_CONNECTIONS, 0);
         let (requests, connections) = (places(), places());
         let backups = Arc::new(Semaphore::new(1));
-        let (trials, forwards) = (Arc::new(Semaphore::new(TRIALS)), Arc::new(Semaphore::new(FORWARDS)));
+        let trials = Arc::new(Semaphore::new(TRIALS));
+        let forwards = SharedBudget::new(FORWARDS, LEAST_FORWARDS, 0);
         let auth = AuthState::new(&app);
         let readiness = Arc::new(ReadinessCache::default());
         let (log_throttle, scrapes, openapi) =
@@ -98,8 +95,8 @@ impl ServerContext {
             answers,
             requests,
             connections,
-            searches: SharedThreads::new("searches", SEARCHES),
-            mcp_programs: SharedThreads::new("programs", MCP_PROGRAMS),
+            searches: SharedThreads::for_searches(),
+            mcp_programs: SharedThreads::for_programs(),
             mcp_sessions: Arc::default(),
             backups,
             scrapes,
@@ -118,18 +115,19 @@ impl ServerContext {
             return Ok(true);
         }
         let users = Arc::clone(&self.app.users);
-        let has_accounts = !self.read(move |_| users.has_no_accounts()).await?;
+        let has_accounts = !self.read(Caller::NOBODY.user, move |_| users.has_no_accounts()).await?;
         self.auth.has_accounts.store(has_accounts, Ordering::Relaxed);
         Ok(has_accounts)
     }
 
-    /// Reads from the store on a thread that may block. For everything longer than one row.
-    pub(crate) async fn read<T, F>(&self, act: F) -> Result<T, ApiError>
+    /// Reads from the store on a thread that may block, when it is the user's turn. For everything longer
+    /// than one row.
+    pub(crate) async fn read<T, F>(&self, user: UserId, act: F) -> Result<T, ApiError>
     where
         T: Send + 'static,
         F: FnOnce(&dyn Store) -> Result<T, StoreError> + Send + 'static,
     {
         let store = Arc::clone(&self.app.store);
-        Ok(blocking(move || act(&*store)).await??)
+        Ok(self.app.blocking(user, move || act(&*store)).await??)
     }
 }

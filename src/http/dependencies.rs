@@ -1,8 +1,11 @@
 //! What handlers need from the rest of the program, passed in by `app`.
 
+use super::error::ApiError;
+use super::shared_threads::{SharedThreads, ThreadShare};
+use super::shares::ShareOwner;
 use crate::domain::account::{AuthMode, Registration};
 use crate::domain::address::AddressPolicy;
-use crate::domain::id::{ConversationId, IdGenerator, JobId};
+use crate::domain::id::{ConversationId, IdGenerator, JobId, UserId};
 use crate::domain::limits::Limits;
 use crate::domain::tool::Strictness;
 use crate::ports::{
@@ -66,6 +69,8 @@ pub struct AppDependencies {
     pub toolbox: Arc<dyn Toolbox>,
     /// Models.
     pub model: Arc<dyn Model>,
+    /// Threads for reads that may block.
+    pub(crate) threads: Arc<SharedThreads>,
     /// Metrics of requests.
     pub meter: Arc<dyn Meter>,
     /// The text of `/metrics`.
@@ -115,6 +120,24 @@ impl AppDependencies {
     /// An id for a job accepted at `now_ms`.
     pub(crate) fn job_id(&self, now_ms: u64) -> JobId {
         JobId::from_bits(self.mint.mint(now_ms, self.entropy.random()))
+    }
+
+    /// The user's share of the threads for reads that may block.
+    pub(crate) fn threads_of(&self, user: UserId) -> ThreadShare {
+        self.threads.of(ShareOwner::of_user(self.auth.mode, user))
+    }
+
+    /// Runs `act` on a thread that may block when it is the user's turn: [`ThreadShare::run`].
+    pub(crate) fn blocking<T, F>(
+        &self,
+        user: UserId,
+        act: F,
+    ) -> impl Future<Output = Result<T, ApiError>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.threads_of(user).run(act)
     }
 
     /// An id for a conversation made at `now_ms`.

@@ -1,6 +1,6 @@
 //! `/healthz` and `/readyz`.
 
-use super::blocking::blocking;
+use super::blocking::on_own_thread;
 use super::context::ServerContext;
 use super::readiness::{DegradedPart, ReadinessCheck};
 use super::request::context::RequestContext;
@@ -70,7 +70,7 @@ pub(crate) async fn probe(context: &Arc<ServerContext>, max_age_ms: u64) -> Vec<
             return checks;
         }
         let (app, readiness) = (Arc::clone(&context.app), Arc::clone(&context.readiness));
-        let asking = blocking(move || {
+        let asking = on_own_thread("readiness", move || {
             let _turn = turn; // held until the probes have answered, even if the client leaves
             let checks: Vec<_> = app.probes.iter().map(|probe| run_probe(probe.as_ref())).collect();
             readiness.keep(app.clock.monotonic_ms(), &checks);

@@ -1,6 +1,6 @@
 //! `GET /metrics` for Prometheus. One scrape at a time: it reads the store.
 
-use super::blocking::blocking;
+use super::blocking::on_own_thread;
 use super::context::ServerContext;
 use super::request::context::RequestContext;
 use super::response::{self, HandlerResult};
@@ -15,7 +15,7 @@ const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub(crate) async fn metrics(context: &Arc<ServerContext>, _: &RequestContext) -> HandlerResult {
     let turn = Arc::clone(&context.scrapes).acquire_owned().await.ok();
     let exposition = Arc::clone(&context.app.exposition);
-    let rendering = blocking(move || {
+    let rendering = on_own_thread("metrics", move || {
         let _turn = turn; // held until it is done, even if the client leaves
         exposition.render()
     });

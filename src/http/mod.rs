@@ -40,6 +40,7 @@ pub(crate) use request::typed::from_map;
 pub use server::listener::{BoundAddress, HttpListener};
 pub use server::serve;
 pub use server::shutdown::{Shutdown, ShutdownSender, ShutdownStage};
+pub(crate) use shared_threads::{BLOCKING_THREADS, SharedThreads};
 pub(crate) use v1::nodes::NodesResponse;
 pub use v1::tools::ToolResponse;
 pub use v1::tools::operator_call::OperatorToolCall;

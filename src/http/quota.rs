@@ -27,7 +27,7 @@ pub(crate) async fn check(
     }
     let (users, accounts) = (Arc::clone(&context.app.users), Arc::clone(&context.app.accounts));
     let now_ms = context.app.clock.now_ms();
-    let counting = context.read(move |store| {
+    let counting = context.read(user, move |store| {
         if let Some(key) = key
             && store.is_known(user, &key.digest())?
         {

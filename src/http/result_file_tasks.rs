@@ -1,19 +1,21 @@
 //! Which batches wait to get the files with their results, and whose turn it is to write them.
 
+use super::error::ApiError;
+use super::shared_threads::{SharedThreads, ThreadPlace};
+use super::shares::ShareOwner;
 use crate::domain::id::BatchId;
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
-use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Batches whose ends are waited for, and the one permit to write files.
+/// Batches whose ends are waited for, and the turns to write files.
 pub(crate) struct ResultFileTasks {
     batches: Mutex<HashSet<BatchId>>,
-    turn: Semaphore,
+    turns: Arc<SharedThreads>,
 }
 
 impl Default for ResultFileTasks {
     fn default() -> Self {
-        Self { batches: Mutex::default(), turn: Semaphore::new(1) }
+        Self { batches: Mutex::default(), turns: SharedThreads::for_result_files() }
     }
 }
 
@@ -27,8 +29,8 @@ impl ResultFileTasks {
         self.batches.lock().unwrap_or_else(PoisonError::into_inner).remove(&batch);
     }
 
-    /// The permit; an error when it never comes.
-    pub(crate) async fn turn(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
-        self.turn.acquire().await
+    /// Waits until this user may write.
+    pub(crate) async fn turn(&self, owner: Option<ShareOwner>) -> Result<ThreadPlace, ApiError> {
+        self.turns.turn(owner).await
     }
 }

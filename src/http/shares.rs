@@ -22,10 +22,14 @@ impl ShareOwner {
     /// credentials behind a proxy that names no addresses.
     pub(crate) fn of(mode: AuthMode, caller: &Caller, address: ClientAddress) -> Option<Self> {
         match (mode, caller.proof) {
-            (AuthMode::Single, _) => None,
             (AuthMode::Multi, CallerProof::Nobody) => Self::of_address(address),
-            (AuthMode::Multi, _) => Some(Self::User(caller.user)),
+            (mode, _) => Self::of_user(mode, caller.user),
         }
+    }
+
+    /// The owner of the share of a user's work.
+    pub(crate) fn of_user(mode: AuthMode, user: UserId) -> Option<Self> {
+        (mode == AuthMode::Multi).then_some(Self::User(user))
     }
 
     /// The owner of a connection's share.

@@ -250,6 +250,20 @@ fn only_http_mcp_and_webhooks_use_async() {
 }
 
 #[test]
+fn blocking_work_of_http_has_the_share_of_a_client() {
+    for path in rust_files("src/http") {
+        let may = |word: &str| match word {
+            "spawn_blocking" => name(&path) == "src/http/shared_threads.rs",
+            _ => name(&path) == "src/http/blocking.rs",
+        };
+        let code = production_code(&path);
+        for word in ["spawn_blocking", "thread::Builder", "thread::spawn"] {
+            assert!(may(word) || !code.contains(word), "{} has {word}", name(&path));
+        }
+    }
+}
+
+#[test]
 fn only_sys_uses_unsafe() {
     for path in rust_files("src").into_iter().chain(rust_files("sandbox/src")) {
         if name(&path) == "sandbox/src/sys.rs" {

@@ -97,7 +97,7 @@ pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext)
     let limit = envelope::limit(query, PAGE, &context.app.limits)?;
     let after = query.text("cursor").map(cursor).transpose()?;
     let (users, now_ms) = (Arc::clone(&context.app.users), context.app.clock.now_ms());
-    let page = context.read(move |_| users.invites(after, limit, now_ms)).await?;
+    let page = context.read(request.user, move |_| users.invites(after, limit, now_ms)).await?;
     let next = page.invites.last().filter(|_| page.has_more).map(|last| last.id.to_string());
     let items = page.invites.into_iter().map(PendingInviteResponse::from).collect();
     Ok(envelope::data(PageResponse::new(items, next)))

@@ -104,7 +104,7 @@ impl TokenResponse {
 
 /// `GET /api/tokens`.
 pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
-    list_of(context, request.user).await
+    list_of(context, request.user, request.user).await
 }
 
 /// `POST /api/tokens`.
@@ -122,9 +122,9 @@ pub(crate) async fn revoke(context: &Arc<ServerContext>, request: &RequestContex
 }
 
 /// All tokens of the user, oldest first.
-pub(crate) async fn list_of(context: &ServerContext, owner: UserId) -> HandlerResult {
+pub(crate) async fn list_of(context: &ServerContext, caller: UserId, owner: UserId) -> HandlerResult {
     let users = Arc::clone(&context.app.users);
-    let tokens = context.read(move |_| users.tokens(owner)).await?;
+    let tokens = context.read(caller, move |_| users.tokens(owner)).await?;
     Ok(envelope::data(tokens.into_iter().map(TokenResponse::of).collect::<Vec<_>>()))
 }
 

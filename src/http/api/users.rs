@@ -119,13 +119,13 @@ pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext)
     let after = query.text("cursor").map(cursor).transpose()?;
     let users = Arc::clone(&context.app.users);
     if let Some(name) = query.text("username").map(str::to_owned) {
-        let found = context.read(move |_| users.account_named(&name)).await?;
+        let found = context.read(request.user, move |_| users.account_named(&name)).await?;
         return Ok(envelope::data(PageResponse::new(
             found.into_iter().map(UserResponse::of).collect(),
             None,
         )));
     }
-    let page = context.read(move |_| users.accounts(after, limit)).await?;
+    let page = context.read(request.user, move |_| users.accounts(after, limit)).await?;
     let next = page.accounts.last().filter(|_| page.has_more).map(|last| last.id.0.to_string());
     Ok(envelope::data(PageResponse::new(page.accounts.into_iter().map(UserResponse::of).collect(), next)))
 }
@@ -137,7 +137,11 @@ pub(crate) async fn create(
     body: RequestBody,
 ) -> HandlerResult {
     let body: NewUserRequest = json::read(context, &request, body).await?;
-    let hash = context.auth.passwords.hash(body.password.0.clone(), context.app.entropy.as_ref()).await?;
+    let hash = context
+        .auth
+        .passwords
+        .hash(request.owner, body.password.0.clone(), context.app.entropy.as_ref())
+        .await?;
     let new = body.into_account(hash, context.app.clock.now_ms());
     Ok(envelope::data(UserResponse::of(context.app.users.register(new).await?)))
 }
@@ -150,9 +154,10 @@ pub(crate) async fn change(
 ) -> HandlerResult {
     let user = user(&request)?;
     let body: UserChangeRequest = json::read(context, &request, body).await?;
-    let (mut change, password) = body.into_change(account(context, user).await?.quota);
+    let (mut change, password) = body.into_change(account(context, &request, user).await?.quota);
     if let Some(new) = password {
-        change.password = Some(context.auth.passwords.hash(new, context.app.entropy.as_ref()).await?);
+        change.password =
+            Some(context.auth.passwords.hash(request.owner, new, context.app.entropy.as_ref()).await?);
     }
     let changed = context.app.users.change_account(user, change).await?;
     Ok(envelope::data(UserResponse::of(changed.ok_or(ApiError::NotFound("user"))?)))
@@ -160,8 +165,8 @@ pub(crate) async fn change(
 
 /// `GET /api/users/{id}/tokens`.
 pub(crate) async fn tokens_of(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
-    let owner = account(context, user(request)?).await?;
-    tokens::list_of(context, owner.id).await
+    let owner = account(context, request, user(request)?).await?;
+    tokens::list_of(context, request.user, owner.id).await
 }
 
 /// `POST /api/users/{id}/tokens`.
@@ -170,7 +175,7 @@ pub(crate) async fn mint_for(
     request: RequestContext,
     body: RequestBody,
 ) -> HandlerResult {
-    let owner = account(context, user(&request)?).await?;
+    let owner = account(context, &request, user(&request)?).await?;
     tokens::mint_for(context, &request, body, owner.id).await
 }
 
@@ -179,9 +184,13 @@ pub(crate) async fn revoke_of(context: &Arc<ServerContext>, request: &RequestCon
     tokens::revoke_of(context, request, user(request)?, "token").await
 }
 
-async fn account(context: &ServerContext, user: UserId) -> Result<Account, ApiError> {
+async fn account(
+    context: &ServerContext,
+    request: &RequestContext,
+    user: UserId,
+) -> Result<Account, ApiError> {
     let users = Arc::clone(&context.app.users);
-    context.read(move |_| users.account(user)).await?.ok_or(ApiError::NotFound("user"))
+    context.read(request.user, move |_| users.account(user)).await?.ok_or(ApiError::NotFound("user"))
 }
 
 fn user(request: &RequestContext) -> Result<UserId, ApiError> {

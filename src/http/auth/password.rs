@@ -1,26 +1,23 @@
-//! Passwords: argon2id. Each hash takes 19 MiB and a core, so few run at the same time.
+//! Passwords: argon2id. Each hash takes 19 MiB and a core, so few run at the same time, and clients take
+//! turns.
 
 use crate::domain::account::PasswordHash;
 use crate::domain::secret::Secret;
-use crate::http::blocking::blocking;
 use crate::http::error::ApiError;
 use crate::http::request::values::SecretText;
+use crate::http::shared_threads::SharedThreads;
+use crate::http::shares::ShareOwner;
 use crate::ports::Entropy;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The shortest, characters.
 const SHORTEST_CHARS: usize = 8;
 /// The longest, bytes.
 const LONGEST_BYTES: usize = 1_024;
-/// Hashes at the same time.
-const PARALLEL_HASHES: usize = 2;
-/// Hashes running and waiting; more are refused.
-const QUEUE_LIMIT: usize = 32;
 /// Memory in KiB, passes and lanes: OWASP's first choice for argon2id.
 const COST: (u32, u32, u32) = (19_456, 2, 1);
 /// A hash that no password fits: a login to a missing account takes as long as any other.
@@ -29,12 +26,8 @@ const NO_PASSWORD_HASH: &str = "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5J3Mgc2Fsd
 
 /// Hashes and checks passwords.
 pub(crate) struct Passwords {
-    running: Arc<Semaphore>,
-    queue: Arc<Semaphore>,
+    threads: Arc<SharedThreads>,
 }
-
-/// Permits to hash: one of [`PARALLEL_HASHES`], one of [`QUEUE_LIMIT`].
-type HashingPermit = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
 /// A new password of allowed length. Errors do not repeat it.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -58,52 +51,28 @@ impl<'de> Deserialize<'de> for NewPassword {
 
 impl Passwords {
     pub(crate) fn new() -> Self {
-        Self {
-            running: Arc::new(Semaphore::new(PARALLEL_HASHES)),
-            queue: Arc::new(Semaphore::new(QUEUE_LIMIT)),
-        }
+        Self { threads: SharedThreads::for_passwords() }
     }
 
     /// Hashes a new password with a fresh salt.
     pub(crate) async fn hash(
         &self,
+        owner: Option<ShareOwner>,
         password: Secret,
         entropy: &dyn Entropy,
     ) -> Result<PasswordHash, ApiError> {
         let salt = entropy.random();
-        self.compute(move || hash_password(&password, salt)).await?
+        self.threads.of(owner).run(move || hash_password(&password, salt)).await?
     }
 
     /// Whether the password is right. Without a hash it takes as long as with one.
     pub(crate) async fn is_right(
         &self,
+        owner: Option<ShareOwner>,
         password: Secret,
         hash: Option<PasswordHash>,
     ) -> Result<bool, ApiError> {
-        self.compute(move || matches(password.reveal(), hash.as_ref())).await
-    }
-
-    async fn compute<T, F>(&self, act: F) -> Result<T, ApiError>
-    where
-        T: Send + 'static,
-        F: FnOnce() -> T + Send + 'static,
-    {
-        let turn = self.turn().await?;
-        let computing = blocking(move || {
-            let result = act();
-            drop(turn); // not earlier: the work goes on when the client leaves
-            result
-        });
-        computing.await
-    }
-
-    async fn turn(&self) -> Result<HashingPermit, ApiError> {
-        let Ok(place) = Arc::clone(&self.queue).try_acquire_owned() else {
-            let message = "too many people are logging in, try again in a moment".to_owned();
-            return Err(ApiError::TooMany { message, retry_after_s: 1 });
-        };
-        let turn = Arc::clone(&self.running).acquire_owned().await.map_err(|_| ApiError::Internal)?;
-        Ok((turn, place))
+        self.threads.of(owner).run(move || matches(password.reveal(), hash.as_ref())).await
     }
 }
 
@@ -155,20 +124,5 @@ mod tests {
             assert!(read(bad).is_err(), "{bad}");
         }
         assert!(read("eight888").is_ok() && read(&"é".repeat(8)).is_ok());
-    }
-
-    #[tokio::test]
-    async fn p8_too_many_waiting_logins_are_refused() {
-        let passwords = Passwords::new();
-        let mut turns = Vec::new();
-        for _ in 0..PARALLEL_HASHES {
-            turns.push(passwords.turn().await.expect("a turn"));
-        }
-        let places: Vec<_> = (PARALLEL_HASHES..QUEUE_LIMIT)
-            .map(|_| Arc::clone(&passwords.queue).try_acquire_owned().expect("a place"))
-            .collect();
-        assert!(matches!(passwords.turn().await, Err(ApiError::TooMany { .. })));
-        drop((turns, places));
-        assert!(passwords.turn().await.is_ok());
     }
 }

@@ -25,13 +25,13 @@ pub(super) use initialize::VERSIONS;
 pub(super) use message::BATCH_MESSAGES;
 pub(crate) use session::McpSessions;
 
-use super::blocking::blocking;
 use super::context::ServerContext;
 use super::error::ApiError;
 use super::request::body::{self, BufferedBody, RequestBody};
 use super::request::context::RequestContext;
 use super::request::json;
 use super::response::{self, HandlerResult, HttpResponse};
+use crate::domain::id::UserId;
 use exchange::{answer, hear, id_in_use, refused};
 use headers::{PROTOCOL_VERSION, SESSION_ID, check_media_type, check_version, header};
 use hyper::StatusCode;
@@ -50,7 +50,7 @@ pub(crate) async fn post(
     check_enabled(context)?;
     check_media_type(&request.headers)?;
     let body = body::read(context, &request.headers, body).await?;
-    let sent = match parse(context, body).await? {
+    let sent = match parse(context, request.user, body).await? {
         Ok(sent) => sent,
         Err(error) => return Ok(refused(&error)),
     };
@@ -132,17 +132,20 @@ fn check_enabled(context: &ServerContext) -> Result<(), ApiError> {
 
 async fn parse(
     context: &ServerContext,
+    user: UserId,
     body: BufferedBody,
 ) -> Result<Result<SentMessages, RpcError>, ApiError> {
     let most_values = json::most_values(&context.app.limits);
     if body.bytes.len() <= INLINE_BYTES {
         return Ok(SentMessages::parse(&body.bytes, most_values));
     }
-    blocking(move || {
-        let BufferedBody { bytes, place } = body;
-        let message = SentMessages::parse(&bytes, most_values);
-        drop(place);
-        message
-    })
-    .await
+    context
+        .app
+        .blocking(user, move || {
+            let BufferedBody { bytes, place } = body;
+            let message = SentMessages::parse(&bytes, most_values);
+            drop(place);
+            message
+        })
+        .await
 }

@@ -4,8 +4,8 @@
 use super::body::{self, BufferedBody, RequestBody};
 use super::context::RequestContext;
 use super::typed;
+use crate::domain::id::UserId;
 use crate::domain::limits::Limits;
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
@@ -73,6 +73,7 @@ pub(crate) async fn read_up_to<T: DeserializeOwned>(
 /// `limits.bodies_bytes` until then.
 pub(crate) async fn read_large<B, T, F>(
     context: &Arc<ServerContext>,
+    user: UserId,
     body: BufferedBody,
     convert: F,
 ) -> Result<T, ApiError>
@@ -82,7 +83,7 @@ where
     F: FnOnce(B, &AppDependencies) -> Result<T, ApiError> + Send + 'static,
 {
     let app = Arc::clone(&context.app);
-    let parsing = blocking(move || {
+    let parsing = context.app.blocking(user, move || {
         let BufferedBody { bytes, place } = body;
         let read = parse(&bytes, most_values(&app.limits)).and_then(|request| convert(request, &app));
         drop(place);

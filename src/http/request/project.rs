@@ -2,7 +2,6 @@
 
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::Project;
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
@@ -25,5 +24,5 @@ pub(crate) fn owned(app: &AppDependencies, user: UserId, id: ProjectId) -> Resul
 /// Checks that the project exists and belongs to the user, and that this node has its files.
 pub(crate) async fn check(context: &ServerContext, user: UserId, id: ProjectId) -> Result<(), ApiError> {
     let app = Arc::clone(&context.app);
-    blocking(move || owned(&app, user, id).map(drop)).await?
+    context.app.blocking(user, move || owned(&app, user, id).map(drop)).await?
 }

@@ -1,7 +1,7 @@
-//! A file as a response body, read piece by piece on a thread that may block.
+//! A file as a response body, read piece by piece on threads that may block.
 
 use super::stream_body::BodyError;
-use crate::http::blocking::blocking;
+use crate::http::shared_threads::ThreadShare;
 use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::stream::try_unfold;
@@ -25,9 +25,13 @@ pub(crate) struct FileBody {
 
 impl FileBody {
     /// The whole file. A permit is released with the body.
-    pub(crate) fn new(file: File, turn: Option<OwnedSemaphorePermit>) -> io::Result<Self> {
+    pub(crate) fn new(
+        threads: ThreadShare,
+        file: File,
+        turn: Option<OwnedSemaphorePermit>,
+    ) -> io::Result<Self> {
         let bytes = file.metadata()?.len();
-        let place = FilePosition { file: Arc::new(file), at: 0, end: bytes, _turn: turn };
+        let place = FilePosition { threads, file: Arc::new(file), at: 0, end: bytes, _turn: turn };
         Ok(Self { pieces: Box::pin(try_unfold(place, FilePosition::next)), left: bytes })
     }
 
@@ -49,6 +53,7 @@ impl FileBody {
 }
 
 struct FilePosition {
+    threads: ThreadShare,
     file: Arc<File>,
     at: u64,
     end: u64,
@@ -62,7 +67,7 @@ impl FilePosition {
             return Ok(None);
         }
         let (file, at) = (Arc::clone(&self.file), self.at);
-        let reading = blocking(move || {
+        let reading = self.threads.run(move || {
             let mut piece = vec![0; wanted];
             file.read_exact_at(&mut piece, at).map(|()| piece)
         });

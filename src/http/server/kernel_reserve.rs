@@ -4,7 +4,7 @@
 //! their clients are closed.
 
 use super::connection_table::ConnectionTable;
-use crate::http::blocking::blocking;
+use crate::http::blocking::on_own_thread;
 use crate::ports::KernelTables;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::Errno;
@@ -54,7 +54,7 @@ impl KernelReserve {
         }
         let (tables, is_relieving) = (Arc::clone(&self.tables), Arc::clone(&self.is_relieving));
         drop(tokio::spawn(async move {
-            let ended = blocking(move || tables.end_largest_command()).await;
+            let ended = on_own_thread("kernel tables", move || tables.end_largest_command()).await;
             is_relieving.store(false, Ordering::Release);
             if let Err(error) = ended {
                 tracing::error!(%error, "cannot end a command that uses up the kernel's tables");

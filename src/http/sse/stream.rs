@@ -11,7 +11,6 @@ use super::long_frame::LongFrame;
 use super::shared_pages::{JobPages, PageSharing, SharedPage};
 use crate::domain::id::JobId;
 use crate::http::auth::{self, Caller, CallerProof};
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::middleware::measurement::MeasuredLifetime;
@@ -263,7 +262,7 @@ impl EventReader {
     /// even a comment may stand inside of a frame.
     async fn slice(&mut self, mut frame: LongFrame) -> Result<Vec<u8>, StreamPageError> {
         let (store, job) = (Arc::clone(&self.context.app.store), self.request.job);
-        let reading = blocking(move || {
+        let reading = self.context.app.blocking(self.request.caller.user, move || {
             let page = store.events(job, frame.cursor(), PAGE_EVENTS).map_err(FrameError::from);
             (page.and_then(|page| frame.piece(&page.events)), frame)
         });
@@ -336,7 +335,7 @@ impl EventReader {
             let store = Arc::clone(&self.context.app.store);
             let blank = FrameRenderer::new(self.request.wire, self.request.text);
             let mut renderer = std::mem::replace(&mut self.renderer, blank);
-            let reading = blocking(move || {
+            let reading = self.context.app.blocking(self.request.caller.user, move || {
                 let read = read(&*store, log, &mut renderer, sharing.as_ref());
                 (read, renderer)
             });

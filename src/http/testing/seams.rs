@@ -12,6 +12,7 @@ use crate::domain::limits::Limits;
 use crate::domain::tool::{Strictness, ToolCall, ToolDefinition, ToolSpec};
 use crate::domain::usage::{GroupUsage, Usage, UsageByModel};
 use crate::http::dependencies::{AppDependencies, AuthSettings};
+use crate::http::shared_threads::SharedThreads;
 use crate::ports::{
     Accounts, Audit, AuditEntry, AuditPage, Backup, BatchError, BatchFiles, BatchPage, Batches, CancelToken,
     ChangeWatch, ChunkSink, Clock, ClusterView, Completion, DayUsage, Entropy, Exposition, HourUsage,
@@ -331,6 +332,7 @@ pub(crate) fn app(store: &Arc<MemoryStore>) -> AppDependencies {
         mint: IdGenerator::default(),
         toolbox: Arc::new(Rest),
         model: Arc::new(Rest),
+        threads: SharedThreads::for_reads(&Limits::default()),
         meter: Arc::new(NoopMeter),
         exposition: Arc::new(Rest),
         status: Arc::new(Rest),

@@ -1,7 +1,7 @@
 //! `GET /v1/backup`: the whole store as one file, made while the server runs. One at a time: a copy is as
 //! large as the store.
 
-use crate::http::blocking::blocking;
+use crate::http::blocking::on_own_thread;
 use crate::http::context::ServerContext;
 use crate::http::error::{ApiError, DAMAGED_DATA};
 use crate::http::request::context::RequestContext;
@@ -12,11 +12,11 @@ use hyper::StatusCode;
 use hyper::header::CONTENT_DISPOSITION;
 use std::sync::Arc;
 
-pub(crate) async fn backup(context: &Arc<ServerContext>, _: &RequestContext) -> HandlerResult {
+pub(crate) async fn backup(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let turn = Arc::clone(&context.backups).try_acquire_owned().map_err(|_| ApiError::BackupRunning)?;
     let source = Arc::clone(&context.app.backup);
     // The permit stays with the copy, because the client may leave while it is made.
-    let copying = blocking(move || (source.copy(), turn));
+    let copying = on_own_thread("backup", move || (source.copy(), turn));
     let (copied, turn) = copying.await?;
     let copied = copied.map_err(|error| match error {
         // Unlike other clients, the operator gets to know which rows.
@@ -26,7 +26,7 @@ pub(crate) async fn backup(context: &Arc<ServerContext>, _: &RequestContext) -> 
         }
         error => error.into(),
     });
-    let body = FileBody::new(copied?, Some(turn)).map_err(|error| {
+    let body = FileBody::new(context.app.threads_of(request.user), copied?, Some(turn)).map_err(|error| {
         tracing::error!(%error, "a backup cannot be read");
         ApiError::Internal
     })?;

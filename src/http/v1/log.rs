@@ -1,7 +1,6 @@
 //! `/v1/log`: the key that signs what proves logs, and the checkpoints over their heads.
 
 use crate::domain::log_chain::LogCheckpoint;
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
@@ -62,7 +61,10 @@ pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext)
     let query = &request.query;
     let (after, limit) = (page::cursor(query)?.unwrap_or(0), page::limit(query, &context.app.limits)?);
     let chains = Arc::clone(&context.app.log_chains);
-    let mut found = blocking(move || chains.checkpoints(after, limit.saturating_add(1))).await??;
+    let mut found = context
+        .app
+        .blocking(request.user, move || chains.checkpoints(after, limit.saturating_add(1)))
+        .await??;
     let has_more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().map(|last| last.checkpoint.number.to_string()).filter(|_| has_more);

@@ -2,7 +2,6 @@
 
 use crate::domain::file_version::FileVersion;
 use crate::domain::id::ProjectId;
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::body::{self, RequestBody};
@@ -48,7 +47,7 @@ pub(crate) struct MemoryRequest {
 pub(crate) async fn show(context: &ServerContext, request: &RequestContext) -> HandlerResult {
     let (memories, owner) = memory(context, request).await?;
     let max_bytes = memories.max_bytes();
-    let text = blocking(move || Ok::<_, ApiError>(memories.read(owner)?)).await??;
+    let text = context.app.blocking(owner.user, move || Ok::<_, ApiError>(memories.read(owner)?)).await??;
     let version = FileVersion::of_content(text.as_bytes());
     if conditions::is_known(&request.headers, version)? {
         let mut response = response::empty(StatusCode::NOT_MODIFIED);
@@ -72,7 +71,10 @@ pub(crate) async fn replace(
     let MemoryRequest { content } = json::parse(&whole.bytes, MOST_VALUES)?;
     drop(whole);
     let text = content.clone();
-    blocking(move || Ok::<_, ApiError>(memories.replace_if(owner, &condition, &text)?)).await??;
+    context
+        .app
+        .blocking(owner.user, move || Ok::<_, ApiError>(memories.replace_if(owner, &condition, &text)?))
+        .await??;
     Ok(answer(max_bytes, owner, content))
 }
 

@@ -1,6 +1,5 @@
 //! `GET /v1/nodes`: the nodes that share the database, for administrators.
 
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::request::context::RequestContext;
 use crate::http::response::{self, HandlerResult};
@@ -54,10 +53,10 @@ struct NodeObject {
     models: Option<String>,
 }
 
-pub(crate) async fn list(context: &Arc<ServerContext>, _: &RequestContext) -> HandlerResult {
+pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let app = Arc::clone(&context.app);
     let read = move || app.status.cluster().map(|view| (view, app.status.figures().notification_lag));
-    let (view, lag) = blocking(read).await??;
+    let (view, lag) = context.app.blocking(request.user, read).await??;
     Ok(response::json(StatusCode::OK, &NodesResponse::new(view, lag)))
 }
 

@@ -3,7 +3,6 @@
 
 use crate::domain::account::Role;
 use crate::domain::id::UserId;
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::health;
@@ -134,7 +133,7 @@ pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext)
     let checks = if is_admin { Some(health::probe(context, CHECKS_AGE_MS).await) } else { None };
     let (app, user) = (Arc::clone(&context.app), request.user);
     let read = move || if is_admin { of_server(&app, checks) } else { of_user(&app, user) };
-    Ok(response::json(StatusCode::OK, &blocking(read).await?))
+    Ok(response::json(StatusCode::OK, &context.app.blocking(user, read).await?))
 }
 
 /// What administrators see.

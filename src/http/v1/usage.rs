@@ -64,7 +64,7 @@ pub(crate) async fn usage(context: &Arc<ServerContext>, request: &RequestContext
     let grouping = query.text(GROUP_BY).map(UsageGrouping::parse).transpose()?;
     if let Some(name) = query.text(CONVERSATION) {
         let id = conversation(query, name)?;
-        let ledger = context.read(move |_| accounts.conversation_usage(user, &id)).await?;
+        let ledger = context.read(user, move |_| accounts.conversation_usage(user, &id)).await?;
         let lines = UsageResponse::of_conversation(&ledger);
         return Ok(response::json(StatusCode::OK, &ListResponse::<_, String>::new(lines, None)));
     }
@@ -73,7 +73,7 @@ pub(crate) async fn usage(context: &Arc<ServerContext>, request: &RequestContext
     if let Some(grouping) = grouping {
         return usage_groups::list(context, request.caller, grouping, (from, to)).await;
     }
-    let lines = context.read(move |_| accounts.usage(user, from, to)).await?;
+    let lines = context.read(user, move |_| accounts.usage(user, from, to)).await?;
     let data: Vec<UsageResponse> = lines.into_iter().filter_map(UsageResponse::of).collect();
     Ok(response::json(StatusCode::OK, &ListResponse::<_, String>::new(data, None)))
 }

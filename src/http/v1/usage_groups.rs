@@ -82,7 +82,7 @@ pub(crate) async fn list(
 async fn by_user(context: &Arc<ServerContext>, caller: Caller, days: (u32, u32)) -> HandlerResult {
     let (accounts, users) = (Arc::clone(&context.app.accounts), Arc::clone(&context.app.users));
     let (data, is_cut) = context
-        .read(move |_| {
+        .read(caller.user, move |_| {
             let (groups, is_cut) = accounts.usage_by_user(whose(caller), days, GROUPS_MAX)?;
             let named = |GroupUsage { group, usage, jobs }| {
                 let username = users.account(group)?.map(|account| account.username.as_str().to_owned());
@@ -109,7 +109,7 @@ fn whose(caller: Caller) -> Option<UserId> {
 async fn by_conversation(context: &Arc<ServerContext>, user: UserId, days: (u32, u32)) -> HandlerResult {
     let accounts = Arc::clone(&context.app.accounts);
     let (groups, is_cut) =
-        context.read(move |_| accounts.usage_by_conversation(user, days, GROUPS_MAX)).await?;
+        context.read(user, move |_| accounts.usage_by_conversation(user, days, GROUPS_MAX)).await?;
     let shown = |GroupUsage { group, usage, jobs }| {
         let TitledConversation { id: conversation_id, title } = group;
         ConversationUsageResponse { object: "usage", conversation_id, title, usage, jobs }

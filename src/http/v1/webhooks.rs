@@ -58,7 +58,7 @@ pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext)
         limit: page::limit(query, limits)?,
     };
     let outbox = Arc::clone(&context.app.outbox);
-    let page = context.read(move |_| outbox.deliveries(&wanted)).await?;
+    let page = context.read(request.user, move |_| outbox.deliveries(&wanted)).await?;
     let next_cursor = page.deliveries.last().filter(|_| page.has_more).map(|delivery| delivery.id);
     let data = page.deliveries.into_iter().map(DeliveryResponse::of).collect();
     Ok(response::json(StatusCode::OK, &ListResponse::new(data, next_cursor)))

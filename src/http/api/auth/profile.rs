@@ -8,7 +8,6 @@ use crate::domain::workspace::Workspace;
 use crate::http::api::account::AccountResponse;
 use crate::http::api::envelope;
 use crate::http::auth::password::NewPassword;
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
@@ -86,7 +85,7 @@ pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext)
         }
     };
     let (app, user) = (Arc::clone(&context.app), request.user);
-    let read = blocking(move || {
+    let read = context.app.blocking(user, move || {
         let account = app.users.account(user)?.ok_or(GONE)?;
         let in_use = if has_use { Some(quota_use(&app, user)?) } else { None };
         Ok::<_, ApiError>(ProfileResponse { used: in_use, ..ProfileResponse::of(account) })
@@ -126,7 +125,8 @@ pub(crate) async fn change(
     let mut change = AccountChange { email: body.email, avatar, ..AccountChange::default() };
     if let Some(password) = body.password {
         confirm(context, &request, body.current_password.map(|current| current.0)).await?;
-        change.password = Some(context.auth.passwords.hash(password.0, context.app.entropy.as_ref()).await?);
+        change.password =
+            Some(context.auth.passwords.hash(request.owner, password.0, context.app.entropy.as_ref()).await?);
     }
     let opens = change.password.is_some();
     let account = context.app.users.change_account(request.user, change).await?.ok_or(GONE)?;
@@ -164,7 +164,7 @@ async fn confirm(
     };
     let name = account.username.as_str();
     let attempt = context.auth.throttle.attempt(name, request.address)?;
-    let is_right = context.auth.passwords.is_right(current, Some(hash)).await?;
+    let is_right = context.auth.passwords.is_right(request.owner, current, Some(hash)).await?;
     attempt.checked(is_right);
     if is_right { Ok(()) } else { Err(ApiError::Forbidden("'current_password' is wrong")) }
 }

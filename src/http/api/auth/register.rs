@@ -41,7 +41,8 @@ pub(crate) async fn register(
     let admission = RegistrationGate::Public { registration: context.app.auth.registration, invite };
     // A hopeless one fails before a password is hashed.
     admission.required_invite(!context.has_accounts().await?)?;
-    let password = context.auth.passwords.hash(password.0, context.app.entropy.as_ref()).await?;
+    let password =
+        context.auth.passwords.hash(request.owner, password.0, context.app.entropy.as_ref()).await?;
     let created_at_ms = context.app.clock.now_ms();
     let new = NewAccount { username, email, password, role: Role::User, admission, created_at_ms };
     let account = context.app.users.register(new).await?;

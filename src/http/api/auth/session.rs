@@ -89,7 +89,7 @@ async fn known(
     let attempt = auth.throttle.attempt(username, request.address)?;
     let account = context.app.users.account_named(username.trim())?;
     let hash = account.as_ref().and_then(|account| account.password.clone());
-    let is_right = auth.passwords.is_right(password, hash).await?;
+    let is_right = auth.passwords.is_right(request.owner, password, hash).await?;
     let account = account.filter(|_| is_right);
     attempt.checked(account.is_some());
     account.ok_or(WRONG)

@@ -56,9 +56,9 @@ pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext)
         Ok::<_, StoreError>((page, names))
     };
     let (page, names) = if is_search {
-        context.searches.run(request.owner, read).await??
+        context.searches.of(request.owner).run(read).await??
     } else {
-        context.read(move |_| read()).await?
+        context.read(request.user, move |_| read()).await?
     };
     let next = page.next.as_ref().map(cursor::write);
     let items = page.conversations.into_iter().map(|found| ConversationResponse::of(found, &names)).collect();
@@ -136,7 +136,7 @@ async fn asked(
     let user = request.user;
     drop(request); // frees the headers while the job runs
     quota::check(context, user, None, NewWork::bytes(body.bytes.len())).await?;
-    let change = json::read_large(context, body, ConversationRequest::into_change).await?;
+    let change = json::read_large(context, user, body, ConversationRequest::into_change).await?;
     if let Some(Some(id)) = change.project_id {
         project::check(context, user, id).await?;
     }
@@ -145,7 +145,7 @@ async fn asked(
 
 async fn shown(context: &Arc<ServerContext>, conversation: Conversation) -> HandlerResult {
     let projects = Arc::clone(&context.app.projects);
-    let view = context.read(move |_| {
+    let view = context.read(conversation.user, move |_| {
         let names = view::project_names(&*projects, conversation.user, std::slice::from_ref(&conversation))?;
         Ok(ConversationResponse::of(conversation, &names))
     });
@@ -167,7 +167,7 @@ async fn look(
     id: ConversationId,
 ) -> Result<Option<Conversation>, ApiError> {
     let conversations = Arc::clone(&context.app.conversations);
-    context.read(move |_| conversations.conversation(user, &id)).await
+    context.read(user, move |_| conversations.conversation(user, &id)).await
 }
 
 /// Parses an id. A malformed id is a 404.
@@ -188,7 +188,7 @@ pub(crate) async fn cancel(context: &Arc<ServerContext>, request: &RequestContex
     let (user, id) = (request.user, parse_id(request.segment("id"))?);
     find(context, user, id.as_str()).await?;
     let conversations = Arc::clone(&context.app.conversations);
-    let jobs = context.read(move |_| conversations.unfinished(user, &id)).await?;
+    let jobs = context.read(user, move |_| conversations.unfinished(user, &id)).await?;
     for job in &jobs {
         context.app.store.cancel(user, *job).await?;
     }

@@ -10,7 +10,6 @@ pub(crate) mod view;
 use crate::domain::id::{ConversationId, MessageId, UserId};
 use crate::http::api::conversations::{find, parse_id};
 use crate::http::api::envelope;
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
@@ -34,7 +33,7 @@ pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext)
     let (user, id) = (request.user, parse_id(request.segment("id"))?);
     let conversations = Arc::clone(&context.app.conversations);
     let mut memory = AnswerMemory::of(context, request);
-    let made = blocking(move || {
+    let made = context.app.blocking(user, move || {
         if conversations.conversation(user, &id)?.is_none() {
             return Err(ApiError::NotFound("conversation"));
         }
@@ -85,7 +84,7 @@ async fn check_shown(
     message: MessageRef,
 ) -> Result<(), ApiError> {
     let (conversations, id) = (Arc::clone(&context.app.conversations), id.clone());
-    let is_shown = context.read(move |_| conversations.has_message(user, &id, message)).await?;
+    let is_shown = context.read(user, move |_| conversations.has_message(user, &id, message)).await?;
     if is_shown { Ok(()) } else { Err(ApiError::NotFound("message")) }
 }
 

@@ -41,7 +41,8 @@ pub(crate) async fn send(
     let (caller, socket) = (request.caller, request.socket.clone());
     drop(request); // frees the headers while the job runs
     let bytes = body.bytes.len();
-    let (message, options) = json::read_large(context, body, MessageRequest::into_message).await?;
+    let (message, options) =
+        json::read_large(context, caller.user, body, MessageRequest::into_message).await?;
     quota::check(context, conversation.user, given, NewWork::job(bytes)).await?;
     let job = job::job(context, conversation, vec![message], &options).await?;
     let on_disconnect = options.on_disconnect;
@@ -84,7 +85,8 @@ pub(crate) async fn regenerate(
     let (caller, socket) = (request.caller, request.socket.clone());
     drop(request); // frees the headers while the job runs
     let bytes = body.bytes.len();
-    let (question, options) = json::read_large(context, body, MessageRequest::into_question).await?;
+    let (question, options) =
+        json::read_large(context, caller.user, body, MessageRequest::into_question).await?;
     let id = conversation.id.clone();
     quota::check(context, conversation.user, given, NewWork::job(bytes)).await?;
     let replaces_question = question.is_some();
@@ -103,7 +105,7 @@ async fn store_regenerated(
     let user = again.job.user;
     check_answer(context, &id, &again).await?;
     // Until the job names them.
-    let _pins = images::store(context, &mut again.job.spec.input).await?;
+    let _pins = images::store(context, user, &mut again.job.spec.input).await?;
     match context.app.conversations.regenerate(user, id, again).await {
         Ok(Some(Idempotent::New(job))) => Ok((job, false)),
         Ok(Some(Idempotent::Replayed(job))) => Ok((job, true)),
@@ -125,7 +127,11 @@ async fn check_answer(
     let user = again.job.user;
     let shown = check_shown(context, user, id, MessageRef::Answer(again.answer)).await;
     match again.key.map(|key| key.key) {
-        Some(key) if shown.is_err() && context.read(move |store| store.is_known(user, &key)).await? => Ok(()),
+        Some(key)
+            if shown.is_err() && context.read(user, move |store| store.is_known(user, &key)).await? =>
+        {
+            Ok(())
+        }
         _ => shown,
     }
 }

@@ -23,13 +23,13 @@ pub(crate) struct ProjectRequest {
 pub(crate) type Description = BoundedText<0, DESCRIPTION_CHARS>;
 
 /// Runs blocking work with the dependencies.
-pub(crate) async fn blocking<T, F>(context: &ServerContext, act: F) -> Result<T, ApiError>
+pub(crate) async fn blocking<T, F>(context: &ServerContext, user: UserId, act: F) -> Result<T, ApiError>
 where
     T: Send + 'static,
     F: FnOnce(&Arc<AppDependencies>) -> Result<T, ApiError> + Send + 'static,
 {
     let app = Arc::clone(&context.app);
-    crate::http::blocking::blocking(move || act(&app)).await?
+    context.app.blocking(user, move || act(&app)).await?
 }
 
 /// The project, if it belongs to the user (P7).
@@ -48,7 +48,7 @@ where
     F: FnOnce(&Arc<AppDependencies>, Project) -> Result<T, ApiError> + Send + 'static,
 {
     let (user, id) = (request.user, request.segment("id").to_owned());
-    blocking(context, move |app| act(app, owned(app, user, &id)?)).await
+    blocking(context, user, move |app| act(app, owned(app, user, &id)?)).await
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub(crate) async fn create(
         name.ok_or_else(|| ApiError::value("name", "'name' is missing: what the project is called"))?;
     let description = description.map(|text| text.0).unwrap_or_default();
     let user = request.user;
-    let made = blocking(context, move |app| {
+    let made = blocking(context, user, move |app| {
         let project = make(app, user, name, description)?;
         view(app, project)
     });
@@ -80,6 +80,10 @@ impl ReservedProject {
         Ok(reserved)
     }
 
+    pub(crate) fn app(&self) -> &AppDependencies {
+        &self.app
+    }
+
     pub(crate) fn project(&self) -> Result<&Project, ApiError> {
         self.project.as_ref().ok_or(ApiError::Internal)
     }
@@ -105,9 +109,8 @@ impl Drop for ReservedProject {
 /// Removes the directory of a deleted project on a thread that may block. After a failure the next start
 /// does it, or the node that cleans up.
 pub(crate) fn remove_later(app: &Arc<AppDependencies>, project: Project) {
-    let app = Arc::clone(app);
-    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-    drop(runtime.spawn_blocking(move || remove(&app, project)));
+    let (threads, app) = (app.threads_of(project.user), Arc::clone(app));
+    threads.run_later(move || remove(&app, project));
 }
 
 pub(crate) fn remove(app: &AppDependencies, project: Project) {

@@ -59,7 +59,7 @@ pub(crate) async fn make_directory(
 ) -> HandlerResult {
     let project = with_project(context, &request, |_, project| Ok(project)).await?;
     let DirectoryRequest { path } = json::read(context, &request, body).await?;
-    let made = blocking(context, move |app| {
+    let made = blocking(context, project.user, move |app| {
         app.workspaces.make_directory(&Workspace::from(&project), &path, allowance(app, &project)?)?;
         Ok(CreatedDirectoryResponse { path: shown(&path).1 })
     });
@@ -151,7 +151,7 @@ async fn download(context: &ServerContext, request: &RequestContext) -> HandlerR
     let mut response = if conditions::is_known(&request.headers, version)? {
         response::empty(StatusCode::NOT_MODIFIED)
     } else {
-        let body = FileBody::new(file, None).map_err(|error| {
+        let body = FileBody::new(context.app.threads_of(request.user), file, None).map_err(|error| {
             tracing::error!(%error, "a file of a project cannot be read");
             ApiError::Internal
         })?;
@@ -179,7 +179,7 @@ pub(crate) async fn write(
     let project = with_project(context, &request, |_, project| Ok(project)).await?;
     let path = request.segment("path").to_owned();
     let whole = body::read_up_to(context, &request.headers, body, most_bytes(&context.app.limits)).await?;
-    let written = blocking(context, move |app| {
+    let written = blocking(context, project.user, move |app| {
         let BufferedBody { bytes, place } = whole;
         let FileTextRequest { content: text } = json::parse(&bytes, MOST_VALUES)?;
         drop((bytes, place));
@@ -207,7 +207,7 @@ pub(crate) async fn rename(
     let MoveRequest { new_path: to } = json::read(context, &request, body).await?;
     refuse_root("path", &from)?;
     refuse_root("new_path", &to)?;
-    let moved = blocking(context, move |app| {
+    let moved = blocking(context, project.user, move |app| {
         app.workspaces.rename_if(&Workspace::from(&project), (&from, &condition), &to)?;
         let (name, path) = shown(&to);
         Ok(FileLocation { name, path })

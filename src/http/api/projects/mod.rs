@@ -34,7 +34,7 @@ pub(crate) async fn list(context: &ServerContext, request: &RequestContext) -> H
     let query = &request.query;
     let limit = envelope::limit(query, USUAL, &context.app.limits)?;
     let (user, cursor) = (request.user, query.text("cursor").map(str::to_owned));
-    let page = blocking(context, move |app| {
+    let page = blocking(context, user, move |app| {
         let before = cursor.map(|cursor| place(app, user, &cursor)).transpose()?;
         let found = app.projects.projects(user, before, limit)?;
         let last = found.projects.last().filter(|_| found.has_more);
@@ -97,7 +97,7 @@ pub(crate) async fn update(
     let ProjectRequest { name, description } = json::read(context, &request, body).await?;
     let description = description.map(|text| text.0);
     let user = request.user;
-    let shown = blocking(context, move |app| {
+    let shown = blocking(context, user, move |app| {
         let amended = app.projects.update_project(user, id, name, description).wait()?;
         view(app, amended.ok_or(ApiError::NotFound("project"))?)
     });

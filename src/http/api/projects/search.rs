@@ -84,7 +84,7 @@ pub(crate) async fn search(
     let query = wanted.query.clone();
     let (app, owner) = (Arc::clone(&context.app), request.owner);
     let search = move || app.workspaces.search(&Workspace::from(&project), &wanted);
-    let found = context.searches.run(owner, search).await??;
+    let found = context.searches.of(owner).run(search).await??;
     Ok(envelope::data(view(query, found)))
 }
 

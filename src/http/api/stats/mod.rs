@@ -30,7 +30,7 @@ pub(crate) async fn tokens(context: &Arc<ServerContext>, request: &RequestContex
     let user = whose(query.text(USER), request.caller)?;
     let span = ReportSpan::until(period, zone, context.app.clock.now_ms()).ok_or(ApiError::Internal)?;
     let (accounts, (from, to)) = (Arc::clone(&context.app.accounts), span.hours());
-    let lines = context.read(move |_| accounts.usage_by_hour(user, from, to)).await?;
+    let lines = context.read(request.user, move |_| accounts.usage_by_hour(user, from, to)).await?;
     Ok(envelope::data(span.report(lines)))
 }
 

@@ -8,7 +8,6 @@ use crate::domain::job::Job;
 use crate::domain::job_filter::JobFilter;
 use crate::domain::project::Project;
 use crate::domain::workspace::Workspace;
-use crate::http::blocking::blocking;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::mcp::client_request::McpClientRequest;
@@ -74,7 +73,8 @@ pub(in crate::http::mcp) async fn list(
         })?,
     };
     let (app, user) = (Arc::clone(&request.context.app), request.caller.user);
-    let ResourcePage { resources, next } = blocking(move || page(&app, user, position)).await??;
+    let ResourcePage { resources, next } =
+        request.context.app.blocking(user, move || page(&app, user, position)).await??;
     let mut result = json!({"resources": resources});
     if let (Some(next), Some(fields)) = (next, result.as_object_mut()) {
         fields.insert("nextCursor".to_owned(), next.to_string().into());

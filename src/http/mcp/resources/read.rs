@@ -5,7 +5,6 @@ use super::uri::ResourceUri;
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::secret_names::is_secret_name;
 use crate::domain::workspace::Workspace;
-use crate::http::blocking::blocking;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::mcp::client_request::McpClientRequest;
@@ -40,7 +39,7 @@ pub(in crate::http::mcp) async fn read(
         }),
         ResourceUri::File(project, path) => {
             let (app, uri) = (Arc::clone(&context.app), uri.clone());
-            blocking(move || file(&app, user, (project, &path), &uri)).await?
+            context.app.blocking(user, move || file(&app, user, (project, &path), &uri)).await?
         }
     };
     match read {

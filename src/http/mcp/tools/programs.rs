@@ -8,7 +8,7 @@ use crate::domain::id::{ProjectId, UserId};
 use crate::domain::project::ProjectName;
 use crate::domain::tool::FileAccess;
 use crate::http::api::projects::create;
-use crate::http::blocking::{CancelOnDrop, blocking};
+use crate::http::blocking::CancelOnDrop;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::mcp::client_request::McpClientRequest;
@@ -114,7 +114,7 @@ pub(super) async fn find(request: &McpClientRequest, name: &str) -> Result<Optio
 async fn all(request: &McpClientRequest) -> Result<Vec<OfferedProgram>, ApiError> {
     let toolbox = Arc::clone(&request.context.app.toolbox);
     // This may read tool files that have just changed.
-    let infos = blocking(move || toolbox.tool_infos()).await?;
+    let infos = request.context.app.blocking(request.caller.user, move || toolbox.tool_infos()).await?;
     Ok(infos.into_iter().filter_map(OfferedProgram::of).collect())
 }
 
@@ -149,7 +149,7 @@ pub(super) async fn run(
     let _when_nobody_waits = CancelOnDrop(cancel.clone());
     let (toolbox, name) = (Arc::clone(&app.toolbox), program.info.spec.name.clone());
     let work = move || call.call(toolbox.as_ref(), &name, arguments);
-    let mut running = std::pin::pin!(request.context.mcp_programs.run(request.owner, work));
+    let mut running = std::pin::pin!(request.context.mcp_programs.of(request.owner).run(work));
     let mut shutdown = request.context.shutdown.clone();
     let ended = async {
         tokio::select! {
@@ -201,7 +201,7 @@ async fn workspace(request: &McpClientRequest, wanted: Option<&Value>) -> Result
         Some(id) => project::owned(&app, user, id).map(|project| project.id),
         None => own_project(&app, user),
     };
-    blocking(find).await?
+    request.context.app.blocking(user, find).await?
 }
 
 /// The user's project for programs; it is made on first use.

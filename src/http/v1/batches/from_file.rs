@@ -9,7 +9,6 @@ use crate::domain::batch::{BatchEndpoint, BatchSource};
 use crate::domain::batch_object::{BatchObject, COMPLETION_WINDOW, COMPLETION_WINDOW_S};
 use crate::domain::id::FileId;
 use crate::domain::stored_file::{FilePurpose, StoredFile};
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
@@ -82,7 +81,8 @@ pub(crate) async fn create(
         quota::check(context, user, key, NewWork::job(0)).await?;
     }
     let (files, wanted) = (Arc::clone(&context.app.files), source.input_file);
-    let file = context.read(move |_| files.file(user, wanted)).await?.ok_or(ApiError::NotFound("file"))?;
+    let file =
+        context.read(user, move |_| files.file(user, wanted)).await?.ok_or(ApiError::NotFound("file"))?;
     let opened = open(context, &file).await?;
     let (mut new, lines) = options.with_window(COMPLETION_WINDOW_S).new_batch(&context.app);
     let lines = NewBatchLines { file: Some(source.endpoint), ..lines };
@@ -145,7 +145,7 @@ async fn read_lines(
     let (file, user, mut at) = (Arc::new(file), intake.user(), 0_u64);
     while !intake.is_given_up() {
         let source = Arc::clone(&file);
-        let reading = blocking(move || {
+        let reading = context.app.blocking(user, move || {
             let mut piece = vec![0; PIECE_BYTES];
             source.read_at(&mut piece, at).map(|count| {
                 piece.truncate(count);

@@ -8,7 +8,6 @@ use crate::domain::batch::{Batch, BatchEndpoint, BatchFault};
 use crate::domain::id::{BatchId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::limits::Limits;
-use crate::http::blocking::blocking;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::v1::jobs::images;
@@ -148,7 +147,8 @@ impl BatchIntake {
 
     /// Checks and stores the complete lines on a thread that may block.
     pub(crate) async fn store(mut self) -> Result<Self, ApiError> {
-        let storing = blocking(move || {
+        let threads = self.app.threads_of(self.batch.user);
+        let storing = threads.run(move || {
             self.check_and_store()?;
             Ok(self)
         });
@@ -175,7 +175,8 @@ impl BatchIntake {
         new: NewBatch,
         key: Option<IdempotencyKey>,
     ) -> Result<Idempotent<Batch>, ApiError> {
-        Ok(blocking(move || self.accept_now(new, key)).await??)
+        let threads = self.app.threads_of(self.batch.user);
+        Ok(threads.run(move || self.accept_now(new, key)).await??)
     }
 
     fn accept_now(
@@ -296,9 +297,7 @@ impl Drop for BatchIntake {
                 tracing::warn!(batch = %id, %error, "lines of a refused batch stay until the next start");
             }
         };
-        // Without a runtime the process is ending; the next start abandons them.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            drop(runtime.spawn_blocking(forget));
-        }
+        // At the end of the process the next start abandons them.
+        self.app.threads_of(self.batch.user).run_later(forget);
     }
 }

@@ -39,7 +39,7 @@ pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext)
     };
     let user = request.user;
     let batches = Arc::clone(&context.app.batches);
-    let page = context.read(move |_| batches.batches(user, before, limit)).await?;
+    let page = context.read(user, move |_| batches.batches(user, before, limit)).await?;
     let ids = (page.batches.first().map(|batch| batch.id), page.batches.last().map(|batch| batch.id));
     let list = BatchListResponse {
         object: "list",
@@ -86,7 +86,7 @@ pub(crate) async fn owned(
     id: BatchId,
 ) -> Result<Batch, ApiError> {
     let batches = Arc::clone(&context.app.batches);
-    context.read(move |_| batches.batch(user, id)).await?.ok_or(ApiError::NotFound("batch"))
+    context.read(user, move |_| batches.batch(user, id)).await?.ok_or(ApiError::NotFound("batch"))
 }
 
 /// `POST /v1/batches/{id}/cancel`. Idempotent: an ended batch stays as it is.

@@ -7,12 +7,13 @@ use crate::domain::batch::{Batch, BatchEndpoint};
 use crate::domain::id::{BatchId, FileId, UserId};
 use crate::domain::job::{Job, JobStatus};
 use crate::domain::stored_file::{FilePurpose, StoredFile};
-use crate::http::blocking::blocking;
+use crate::http::auth::Caller;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::response::error::ErrorResponse;
 use crate::http::server::shutdown::ShutdownStage;
+use crate::http::shares::ShareOwner;
 use crate::http::v1::wait;
 use crate::ports::{BatchFiles, IncomingContent, LineOutcome, LineResult, PinnedContent, Store, StoreError};
 use hyper::StatusCode;
@@ -20,6 +21,9 @@ use serde::Serialize;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Whose share of threads the server's own work uses.
+const SERVER: UserId = Caller::NOBODY.user;
 
 /// Lines written at once.
 const STRIDE: u32 = 64;
@@ -33,7 +37,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// node has died from then on.
 pub(crate) async fn resume(context: Arc<ServerContext>) {
     let batches = Arc::clone(&context.app.batches);
-    match context.read(move |_| batches.batches_without_files()).await {
+    match context.read(SERVER, move |_| batches.batches_without_files()).await {
         Ok(waiting) => waiting.into_iter().for_each(|(user, batch)| write_at_end(&context, user, batch)),
         Err(error) => tracing::error!(%error, "batches without files cannot be listed"),
     }
@@ -55,7 +59,7 @@ async fn take_over(context: &Arc<ServerContext>) {
             Ok(()) => app.batches.ended_batches_without_files(),
             Err(_) => Ok(Vec::new()),
         };
-        let Ok(left) = context.read(look).await else { continue };
+        let Ok(left) = context.read(SERVER, look).await else { continue };
         for (user, batch) in left.iter().filter(|left| seen.contains(*left)) {
             write_at_end(context, *user, *batch);
         }
@@ -93,15 +97,15 @@ async fn run(context: &Arc<ServerContext>, user: UserId, batch: BatchId) {
 
 async fn misses_files(context: &ServerContext, user: UserId, id: BatchId) -> bool {
     let batches = Arc::clone(&context.app.batches);
-    let found = context.read(move |_| batches.batch(user, id)).await;
+    let found = context.read(user, move |_| batches.batch(user, id)).await;
     found.is_ok_and(|batch| batch.is_some_and(|batch| batch.misses_files()))
 }
 
 async fn wait_and_write(context: &Arc<ServerContext>, user: UserId, id: BatchId) -> Result<(), ApiError> {
     wait::for_lines(context, user, id).await?;
-    let Ok(_turn) = context.result_files.turn().await else { return Ok(()) };
+    let _turn = context.result_files.turn(ShareOwner::of_user(context.app.auth.mode, user)).await?;
     let batches = Arc::clone(&context.app.batches);
-    let found = context.read(move |_| batches.batch(user, id)).await?;
+    let found = context.read(user, move |_| batches.batch(user, id)).await?;
     // Deleted, refused, written, or the server stops.
     let Some(batch) = found.filter(Batch::lacks_files) else { return Ok(()) };
     let Some(mut files) = ResultFileWriter::new(&context.app, batch) else { return Ok(()) };
@@ -109,9 +113,9 @@ async fn wait_and_write(context: &Arc<ServerContext>, user: UserId, id: BatchId)
         if context.shutdown.stage() >= ShutdownStage::Closing {
             return Ok(());
         }
-        files = blocking(move || files.write_page()).await??;
+        files = context.app.blocking(user, move || files.write_page()).await??;
     }
-    blocking(move || files.store()).await?
+    context.app.blocking(user, move || files.store()).await?
 }
 
 /// Files that are being written.

@@ -5,7 +5,6 @@ use super::answer::request_id;
 use crate::domain::id::BatchId;
 use crate::domain::job::{Job, JobStatus};
 use crate::domain::job_object::JobObject;
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
@@ -13,6 +12,7 @@ use crate::http::request::context::RequestContext;
 use crate::http::response::stream_body::{BodyError, StreamBody};
 use crate::http::response::{self, HandlerResult};
 use crate::http::server::shutdown::{Shutdown, ShutdownStage};
+use crate::http::shared_threads::ThreadShare;
 use crate::http::v1::jobs::view;
 use crate::http::v1::wait::{LOOK_EVERY, REWATCH};
 use crate::ports::{ChangeWatch, LineOutcome, LineResult, StoreError};
@@ -47,6 +47,7 @@ pub(crate) async fn results(context: &Arc<ServerContext>, request: &RequestConte
         app: Arc::clone(&context.app),
         shutdown: context.shutdown.clone(),
         news: context.app.batches.watch_batch(id), // before the first read
+        threads: context.app.threads_of(request.user),
         batch: id,
         follow,
         at,
@@ -62,6 +63,7 @@ struct BatchResultReader {
     app: Arc<AppDependencies>,
     shutdown: Shutdown,
     news: ChangeWatch,
+    threads: ThreadShare,
     batch: BatchId,
     follow: bool,
     /// The next line, or with `follow` the number of lines sent.
@@ -114,8 +116,11 @@ impl BatchResultReader {
 
     async fn read(&self) -> Result<ResultChunk, ApiError> {
         let (app, batch, follow, at) = (Arc::clone(&self.app), self.batch, self.follow, self.at);
-        let page =
-            blocking(move || page(&app, batch, follow, at)).await.map_err(|_panic| ApiError::Internal)?;
+        let page = self
+            .threads
+            .run(move || page(&app, batch, follow, at))
+            .await
+            .map_err(|_panic| ApiError::Internal)?;
         Ok(page?)
     }
 

@@ -6,7 +6,6 @@ pub(crate) mod view;
 use crate::domain::id::FileId;
 use crate::domain::limits::Limits;
 use crate::domain::stored_file::{FilePurpose, StoredFile};
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
@@ -37,7 +36,7 @@ pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext)
         limit: page_size(query, &context.app.limits)?,
     };
     let files = Arc::clone(&context.app.files);
-    let page = context.read(move |_| files.files(&wanted)).await?;
+    let page = context.read(request.user, move |_| files.files(&wanted)).await?;
     Ok(response::json(StatusCode::OK, &FileListResponse::from(page)))
 }
 
@@ -51,7 +50,7 @@ pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext)
 pub(crate) async fn content(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let file = owned(context, request).await?;
     let opened = open_content(context, &file).await?;
-    let body = FileBody::new(opened, None).map_err(|error| {
+    let body = FileBody::new(context.app.threads_of(file.user), opened, None).map_err(|error| {
         tracing::error!(file = %file.id, %error, "the content of a file cannot be read");
         ApiError::Internal
     })?;
@@ -74,14 +73,14 @@ pub(crate) async fn delete(context: &Arc<ServerContext>, request: &RequestContex
     let id: FileId = request.id("file")?;
     let deleted = context.app.files.delete_file(request.user, id).await?.ok_or(ApiError::NotFound("file"))?;
     let contents = Arc::clone(&context.app.contents);
-    blocking(move || contents.remove_unused(deleted.content)).await?;
+    context.app.blocking(request.user, move || contents.remove_unused(deleted.content)).await?;
     Ok(response::json(StatusCode::OK, &DeletedFileResponse { id, object: "file", deleted: true }))
 }
 
 /// The content of a file, of its full length.
 pub(crate) async fn open_content(context: &ServerContext, file: &StoredFile) -> Result<File, ApiError> {
     let (contents, digest, bytes) = (Arc::clone(&context.app.contents), file.content, file.bytes);
-    let opened = blocking(move || contents.open(digest)).await??;
+    let opened = context.app.blocking(file.user, move || contents.open(digest)).await??;
     opened.filter(|opened| opened.metadata().is_ok_and(|found| found.len() == bytes)).ok_or_else(|| {
         tracing::error!(file = %file.id, content = %digest, "the content of a file is missing or cut");
         missing_content()
@@ -92,7 +91,7 @@ pub(crate) async fn open_content(context: &ServerContext, file: &StoredFile) -> 
 async fn owned(context: &ServerContext, request: &RequestContext) -> Result<StoredFile, ApiError> {
     let (id, user) = (request.id("file")?, request.user);
     let files = Arc::clone(&context.app.files);
-    context.read(move |_| files.file(user, id)).await?.ok_or(ApiError::NotFound("file"))
+    context.read(user, move |_| files.file(user, id)).await?.ok_or(ApiError::NotFound("file"))
 }
 
 fn missing_content() -> ApiError {

@@ -4,7 +4,6 @@
 use super::view::FileObject;
 use crate::domain::id::{FileId, UserId};
 use crate::domain::stored_file::{FilePurpose, StoredFile};
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
@@ -67,7 +66,7 @@ pub(crate) async fn upload(
     quota::check(context, user, None, NewWork::bytes(usize::try_from(file.bytes).unwrap_or(usize::MAX)))
         .await?;
     let app = Arc::clone(&context.app);
-    let stored = blocking(move || store(&app, user, file, (purpose, lifetime_s))).await??;
+    let stored = context.app.blocking(user, move || store(&app, user, file, (purpose, lifetime_s))).await??;
     Ok(response::json(StatusCode::OK, &FileObject::from(stored)))
 }
 
@@ -196,7 +195,7 @@ struct IncomingFileContent {
 impl IncomingFileContent {
     async fn begin(context: &ServerContext, user: UserId, name: String) -> Result<Self, ApiError> {
         let app = Arc::clone(&context.app);
-        let begun = blocking(move || -> Result<Self, ApiError> {
+        let begun = context.app.blocking(user, move || -> Result<Self, ApiError> {
             app.files.check_room(user, 0)?;
             let draft = app.contents.begin()?;
             Ok(Self { app, user, name, content: draft, bytes: 0, waiting: Vec::new(), waiting_bytes: 0 })
@@ -212,7 +211,8 @@ impl IncomingFileContent {
 
     /// Writes what is collected on a thread that may block.
     async fn flush(mut self) -> Result<Self, ApiError> {
-        let writing = blocking(move || {
+        let threads = self.app.threads_of(self.user);
+        let writing = threads.run(move || {
             self.write()?;
             Ok(self)
         });

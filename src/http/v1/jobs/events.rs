@@ -98,7 +98,7 @@ fn accepted(headers: &HeaderMap, wanted: &str) -> Option<usize> {
 
 async fn owned(context: &Arc<ServerContext>, request: &RequestContext, id: JobId) -> Result<Job, ApiError> {
     let user = request.user;
-    context.read(move |store| store.job(user, id)).await?.ok_or(ApiError::NotFound("job"))
+    context.read(user, move |store| store.job(user, id)).await?.ok_or(ApiError::NotFound("job"))
 }
 
 fn is_over(job: &Job, cursor: u64) -> bool {

@@ -7,7 +7,6 @@ use crate::domain::job::History;
 use crate::domain::log_chain::RecordPlace;
 use crate::domain::run::{EndedRun, RunState};
 use crate::domain::run_file::{end_line, file_line, header_line, named_files, record_line, signed_header};
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
@@ -28,7 +27,7 @@ const PAGE_BYTES: usize = 256 * 1024;
 pub(crate) async fn export(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let (id, user): (JobId, _) = (request.id("job")?, request.user);
     let app = Arc::clone(&context.app);
-    let run = blocking(move || RunExport::open(app, user, id)).await??;
+    let run = context.app.blocking(user, move || RunExport::open(app, user, id)).await??;
     let mut response = response::lines(StreamBody::new(try_unfold(Box::new(run), RunExport::next)));
     response::set(&mut response, X_JOB_ID, &id.to_string());
     response::set(&mut response, CONTENT_DISPOSITION, &format!("attachment; filename=\"{id}.jsonl\""));
@@ -80,7 +79,8 @@ impl RunExport {
     }
 
     async fn next(mut self: Box<Self>) -> Result<Option<(Bytes, Box<Self>)>, BodyError> {
-        let reading = blocking(move || self.read().map(|text| (text, self)));
+        let threads = self.app.threads_of(self.user);
+        let reading = threads.run(move || self.read().map(|text| (text, self)));
         let read = reading.await.map_err(|_panic| BodyError::new("the reading thread died"))?;
         let (text, run) = read.map_err(|error| {
             tracing::error!(%error, "the export of a run was cut off");

@@ -3,7 +3,6 @@
 use crate::domain::id::{JobId, UserId};
 use crate::domain::image::Image;
 use crate::domain::message::Message;
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
@@ -19,14 +18,16 @@ use std::sync::Arc;
 pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let (id, user): (JobId, _) = (request.id("job")?, request.user);
     let number = request.segment("n").parse::<usize>().map_err(|_| ApiError::NotFound("image"));
-    let images =
-        context.read(move |store| images_of(store, user, id)).await?.ok_or(ApiError::NotFound("job"))?;
+    let images = context
+        .read(user, move |store| images_of(store, user, id))
+        .await?
+        .ok_or(ApiError::NotFound("job"))?;
     let image = images.into_iter().nth(number?).ok_or(ApiError::NotFound("image"))?;
     let contents = Arc::clone(&context.app.contents);
-    let opened = blocking(move || contents.open(image.content)).await??;
+    let opened = context.app.blocking(user, move || contents.open(image.content)).await??;
     let opened = opened.filter(|file| file.metadata().is_ok_and(|found| found.len() == image.bytes));
     let body = opened.ok_or_else(missing_content).and_then(|file| {
-        FileBody::new(file, None).map_err(|error| {
+        FileBody::new(context.app.threads_of(user), file, None).map_err(|error| {
             tracing::error!(job = %id, %error, "an image cannot be read");
             ApiError::Internal
         })
@@ -67,6 +68,7 @@ fn missing_content() -> ApiError {
 /// lives.
 pub(crate) async fn store(
     context: &Arc<ServerContext>,
+    user: UserId,
     messages: &mut Vec<Message>,
 ) -> Result<Vec<PinnedContent>, ApiError> {
     if !Message::have_images(messages) {
@@ -74,7 +76,7 @@ pub(crate) async fn store(
     }
     let contents = Arc::clone(&context.app.contents);
     let mut taken = std::mem::take(messages);
-    let storing = blocking(move || {
+    let storing = context.app.blocking(user, move || {
         let pins = store_now(&*contents, &mut taken)?;
         Ok::<_, ApiError>((taken, pins))
     });

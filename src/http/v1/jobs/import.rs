@@ -6,7 +6,6 @@ use crate::domain::id::UserId;
 use crate::domain::job_object::JobObject;
 use crate::domain::run::ImportedRun;
 use crate::domain::run_file::{RunFile, RunFileContent, RunFileReader};
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
@@ -54,7 +53,7 @@ pub(crate) async fn import(
     quota::check(context, user, None, NewWork::bytes(body.bytes.len())).await?;
     let app = Arc::clone(&context.app);
     let BufferedBody { bytes, place } = body;
-    let taking = blocking(move || take(&app, user, parse(&bytes)?));
+    let taking = context.app.blocking(user, move || take(&app, user, parse(&bytes)?));
     let (run, pins) = taking.await??;
     let imported = context.app.runs.import_run(user, run).await?;
     drop((pins, place));
@@ -63,7 +62,7 @@ pub(crate) async fn import(
         ImportOutcome::Unchanged(job) => (job, StatusCode::OK, "unchanged"),
     };
     let id = job.id;
-    let job = context.read(move |store| view::read(store, job)).await?;
+    let job = context.read(user, move |store| view::read(store, job)).await?;
     let mut response = response::json(status, &ImportResponse { object: "job.import", outcome, job });
     response::set(&mut response, LOCATION, &format!("/v1/jobs/{id}"));
     response::set(&mut response, X_JOB_ID, &id.to_string());

@@ -19,7 +19,6 @@ use crate::domain::id::JobId;
 use crate::domain::job::JobStatus;
 use crate::domain::job_object::JobObject;
 use crate::domain::workspace::Workspace;
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::quota;
@@ -49,7 +48,7 @@ pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext)
         before: page::cursor(query)?,
         limit: page::limit(query, limits)?,
     };
-    let page = context.read(move |store| store.jobs(&wanted)).await?;
+    let page = context.read(request.user, move |store| store.jobs(&wanted)).await?;
     let next_cursor = page.next.map(|place| place.to_string());
     let data = page.jobs.into_iter().map(JobObject::brief).collect();
     Ok(response::json(StatusCode::OK, &ListResponse::new(data, next_cursor)))
@@ -63,7 +62,7 @@ pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext)
     let shows_input = includes_input(query)?;
     wait::for_job(context, request.user, id, wait_s).await?;
     let mut view = view::look(context, request.user, id).await?;
-    if shows_input && let Some(input) = context.read(move |store| store.input(id)).await? {
+    if shows_input && let Some(input) = context.read(request.user, move |store| store.input(id)).await? {
         view = view.with_input(input);
     }
     Ok(response::json(StatusCode::OK, &view))
@@ -88,7 +87,7 @@ const X_JOB_STATUS: HeaderName = HeaderName::from_static("x-job-status");
 pub(crate) async fn output(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let id: JobId = request.id("job")?;
     let user = request.user;
-    let found = context.read(move |store| match store.job(user, id)? {
+    let found = context.read(user, move |store| match store.job(user, id)? {
         Some(job) if job.status.is_terminal() => Ok(Some((job, store.output(id)?))),
         Some(job) => Ok(Some((job, None))),
         None => Ok(None),
@@ -122,7 +121,7 @@ pub(crate) struct AuditEntryResponse {
 pub(crate) async fn audit(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let id: JobId = request.id("job")?;
     let (audit, user) = (Arc::clone(&context.app.audit), request.user);
-    let found = context.read(move |store| match store.job(user, id)? {
+    let found = context.read(user, move |store| match store.job(user, id)? {
         Some(job) => audit.of_job(user, id, job.created_at_ms, ENTRIES_MAX).map(Some),
         None => Ok(None),
     });
@@ -135,7 +134,7 @@ pub(crate) async fn audit(context: &Arc<ServerContext>, request: &RequestContext
 pub(crate) async fn cancel(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let id: JobId = request.id("job")?;
     let job = context.app.store.cancel(request.user, id).await?.ok_or(ApiError::NotFound("job"))?;
-    let view = context.read(move |store| view::read(store, job)).await?;
+    let view = context.read(request.user, move |store| view::read(store, job)).await?;
     Ok(response::json(StatusCode::OK, &view))
 }
 
@@ -182,7 +181,7 @@ pub(crate) async fn delete(context: &Arc<ServerContext>, request: &RequestContex
 /// the files are gone. What fails here is removed later.
 async fn remove_files(context: &Arc<ServerContext>, workspace: Workspace) -> Result<(), ApiError> {
     let app = Arc::clone(&context.app);
-    let removed = blocking(move || app.workspaces.remove(&workspace)).await?;
+    let removed = context.app.blocking(workspace.user, move || app.workspaces.remove(&workspace)).await?;
     if let Err(error) = removed {
         tracing::warn!(%error, "the directory of a deleted job stays for now");
     }

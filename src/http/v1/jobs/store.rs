@@ -18,7 +18,7 @@ pub(crate) async fn store(
     key: Option<IdempotencyKey>,
 ) -> Result<(Job, bool), ApiError> {
     // Until the job names them.
-    let _pins = images::store(context, &mut job.spec.input).await?;
+    let _pins = images::store(context, job.user, &mut job.spec.input).await?;
     let store = &context.app.store;
     let Some(key) = key else {
         let stored = store.submit(vec![job]).await?;

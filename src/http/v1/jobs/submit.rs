@@ -8,7 +8,6 @@ use crate::domain::id::UserId;
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::job::JobSpec;
 use crate::domain::job_object::JobObject;
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
@@ -130,7 +129,7 @@ async fn parse_body(
         return parse(user, announced, body.bytes, &context.app);
     }
     let app = Arc::clone(&context.app);
-    let parsing = blocking(move || {
+    let parsing = context.app.blocking(user, move || {
         let BufferedBody { bytes, place } = body;
         let spec = parse(user, announced, bytes, &app);
         drop(place);

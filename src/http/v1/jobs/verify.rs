@@ -2,7 +2,6 @@
 
 use crate::domain::id::JobId;
 use crate::domain::log_chain::{ChainFault, ChainLink, ChainVerdict, FoldKind};
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
@@ -56,7 +55,7 @@ pub(crate) struct VerificationResponse {
 pub(crate) async fn verify(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let id: JobId = request.id("job")?;
     let (chains, user) = (Arc::clone(&context.app.log_chains), request.user);
-    let verified = blocking(move || {
+    let verified = context.app.blocking(user, move || {
         let (log, key) = (chains.log_chain(user, id)?, chains.log_public_key());
         Ok::<_, crate::ports::StoreError>(log.map(|log| log.verify(key.as_slice())))
     });

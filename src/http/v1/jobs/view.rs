@@ -24,7 +24,7 @@ pub(crate) async fn look(
     user: UserId,
     id: JobId,
 ) -> Result<JobObject, ApiError> {
-    let found = context.read(move |store| find(store, user, id));
+    let found = context.read(user, move |store| find(store, user, id));
     found.await?.ok_or(ApiError::NotFound("job"))
 }
 

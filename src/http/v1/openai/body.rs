@@ -6,7 +6,6 @@ use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::limits::Limits;
 use crate::domain::trace_ids::TraceParent;
 use crate::http::auth::Caller;
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
@@ -63,6 +62,7 @@ impl JobIntake {
 
 /// A body that was not parsed yet, and the key of its request.
 pub(crate) struct KeyedBody {
+    user: UserId,
     body: BufferedBody,
     pub(crate) key: Option<IdempotencyKey>,
 }
@@ -83,7 +83,7 @@ impl KeyedBody {
             key.of(fingerprint)
         });
         quota::check(context, user, given, NewWork::job(body.bytes.len())).await?;
-        Ok(Self { body, key })
+        Ok(Self { user, body, key })
     }
 
     /// The message of a connection, which has no key. Fails when the user's quota is used up.
@@ -93,7 +93,7 @@ impl KeyedBody {
         body: BufferedBody,
     ) -> Result<Self, ApiError> {
         quota::check(context, user, None, NewWork::job(body.bytes.len())).await?;
-        Ok(Self { body, key: None })
+        Ok(Self { user, body, key: None })
     }
 
     /// Parses the body, a large one on a thread that may block. The body counts against
@@ -113,6 +113,6 @@ impl KeyedBody {
             drop(place);
             parsed
         };
-        if is_small { parse() } else { blocking(parse).await? }
+        if is_small { parse() } else { context.app.blocking(self.user, parse).await? }
     }
 }

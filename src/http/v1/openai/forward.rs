@@ -1,10 +1,11 @@
 //! `POST /v1/embeddings` and `/v1/completions`: passed on to the model's provider, with the configured name,
 //! key, address and limits. They are no jobs: nothing is stored but their tokens, and nothing is repeated.
+//! Each waits for a provider and a client, so it has a thread of its own, and a client a share of them.
 
 use super::body::KeyedBody;
 use super::failure;
 use crate::domain::id::UserId;
-use crate::http::blocking::{CancelOnDrop, blocking};
+use crate::http::blocking::{CancelOnDrop, on_own_thread};
 use crate::http::context::{FORWARDS, ServerContext};
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
@@ -13,6 +14,7 @@ use crate::http::request::context::RequestContext;
 use crate::http::response::stream_body::{BodyError, StreamBody};
 use crate::http::response::{self, HandlerResult};
 use crate::http::server::shutdown::{Shutdown, ShutdownStage};
+use crate::http::shares::{HeldShare, ShareOwner};
 use crate::http::v1::jobs::spec;
 use crate::ports::{
     CancelReason, CancelToken, ForwardEndpoint, ForwardError, ForwardOutcome, ForwardRequest, ModelError,
@@ -24,11 +26,16 @@ use serde_json::{Map, Value};
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 /// Pieces of an answer that wait for a slow client.
 const PIECES: usize = 4;
+/// How long a call waits for its client in all. A client that reads more slowly would hold a call of the
+/// provider.
+const CLIENT_WAIT: Duration = Duration::from_secs(60);
 /// `Retry-After` when too many calls are under way, seconds.
 const RETRY_AFTER_S: u64 = 1;
 
@@ -56,7 +63,7 @@ async fn forward(
     body: RequestBody,
     endpoint: ForwardEndpoint,
 ) -> HandlerResult {
-    let (user, socket) = (request.user, request.socket.clone());
+    let (user, owner, socket) = (request.user, request.owner, request.socket.clone());
     let body = KeyedBody::read(context, (user, &request.headers), body, endpoint.path()).await?;
     drop(request); // frees the headers while the call runs
     let asked = body.parse(context, move |map, app| read(map, user, endpoint, app));
@@ -64,7 +71,7 @@ async fn forward(
     let is_stream = endpoint == ForwardEndpoint::Completions
         && asked.body.get("stream").and_then(Value::as_bool) == Some(true);
     socket.end_with_input();
-    let mut answer = ForwardedStream::begin(context, user, asked)?;
+    let mut answer = ForwardedStream::begin(context, (user, owner), asked)?;
     let Some(first) = answer.piece().await? else { return Err(ApiError::Internal) };
     let kind = if is_stream { "text/event-stream" } else { "application/json" };
     let pieces = try_unfold((Some(first), answer), move |(first, mut answer)| async move {
@@ -96,7 +103,7 @@ fn read(
 }
 
 /// The end of the call, once it is known.
-type Outcome = Pin<Box<dyn Future<Output = Result<Result<(), ForwardError>, ApiError>> + Send>>;
+type Outcome = Pin<Box<dyn Future<Output = Result<Result<(), ApiError>, ApiError>> + Send>>;
 
 /// An answer as it arrives from the provider.
 struct ForwardedStream {
@@ -107,11 +114,16 @@ struct ForwardedStream {
 }
 
 impl ForwardedStream {
-    /// Begins the call on a thread that may block.
-    fn begin(context: &Arc<ServerContext>, user: UserId, asked: ForwardRequest) -> Result<Self, ApiError> {
-        let turn = Arc::clone(&context.forwards).try_acquire_owned().map_err(|_| ApiError::TooMany {
+    /// Begins the call on a thread of its own.
+    fn begin(
+        context: &Arc<ServerContext>,
+        (user, owner): (UserId, Option<ShareOwner>),
+        asked: ForwardRequest,
+    ) -> Result<Self, ApiError> {
+        let turn = HeldShare::place(&context.forwards, owner).map_err(|_| ApiError::TooMany {
             message: format!(
-                "{FORWARDS} such requests are under way, as many as may be; try again in a moment"
+                "your requests that are passed on to providers fill your share of the {FORWARDS} that may be under \
+                 way; try again when some have ended"
             ),
             retry_after_s: RETRY_AFTER_S,
         })?;
@@ -119,20 +131,18 @@ impl ForwardedStream {
         let time = Duration::from_secs(app.limits.job_timeout_s);
         let stop = CancelToken::new(Arc::clone(&app.clock)).with_timeout(time);
         let (sender, pieces) = mpsc::channel(PIECES);
+        let mut client = ClientPieces { sender, runtime: Handle::current(), wait_left: CLIENT_WAIT };
         let cancel = stop.clone();
-        let outcome = blocking(move || {
+        let outcome = on_own_thread("forward", move || {
             let _turn = turn; // held until the call has ended, even if the client leaves
-            let mut sink = |piece: &[u8]| match sender.blocking_send(Bytes::copy_from_slice(piece)) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(_) => ControlFlow::Break(()),
-            };
-            let ForwardOutcome { usage, result } = app.model.forward(&asked, &cancel, &mut sink);
+            let ForwardOutcome { usage, result } =
+                app.model.forward(&asked, &cancel, &mut |piece: &[u8]| client.send(piece));
             if usage.total_tokens > 0
                 && let Err(error) = app.accounts.book_usage(user, asked.model, usage).wait()
             {
                 tracing::error!(%error, "the tokens of a request that was passed on were not booked");
             }
-            result
+            if client.wait_left.is_zero() { Err(slow_client()) } else { result.map_err(api_error) }
         });
         let shutdown = context.shutdown.clone();
         Ok(Self { pieces, outcome: Some(Box::pin(outcome)), stop: CancelOnDrop(stop), shutdown })
@@ -155,7 +165,7 @@ impl ForwardedStream {
             }
         }
         match self.outcome.take() {
-            Some(outcome) => outcome.await?.map(|()| None).map_err(api_error),
+            Some(outcome) => outcome.await?.map(|()| None),
             None => Ok(None),
         }
     }
@@ -173,6 +183,45 @@ impl ForwardedStream {
             Err(error) => Err(BodyError::new(error.to_string())),
         }
     }
+}
+
+/// The way of pieces to the client.
+struct ClientPieces {
+    sender: mpsc::Sender<Bytes>,
+    runtime: Handle,
+    /// How long it may still wait; nothing once the client has read too slowly.
+    wait_left: Duration,
+}
+
+impl ClientPieces {
+    /// Waits until the client has read earlier pieces. It breaks when the client leaves or reads too slowly.
+    fn send(&mut self, piece: &[u8]) -> ControlFlow<()> {
+        let piece = match self.sender.try_send(Bytes::copy_from_slice(piece)) {
+            Ok(()) => return ControlFlow::Continue(()),
+            Err(TrySendError::Closed(_)) => return ControlFlow::Break(()),
+            Err(TrySendError::Full(piece)) => piece,
+        };
+        let begin = Instant::now();
+        let sending = async { tokio::time::timeout(self.wait_left, self.sender.send(piece)).await };
+        let sent = self.runtime.block_on(sending);
+        self.wait_left = self.wait_left.saturating_sub(begin.elapsed());
+        match sent {
+            Ok(Ok(())) if !self.wait_left.is_zero() => ControlFlow::Continue(()),
+            Ok(Err(_)) => ControlFlow::Break(()),
+            _ => {
+                self.wait_left = Duration::ZERO;
+                ControlFlow::Break(())
+            }
+        }
+    }
+}
+
+fn slow_client() -> ApiError {
+    let seconds = CLIENT_WAIT.as_secs();
+    let message = format!(
+        "the answer was cut off: its client let the provider wait for more than {seconds} seconds; read faster"
+    );
+    ApiError::Refused { status: StatusCode::REQUEST_TIMEOUT, code: "slow_client", message }
 }
 
 /// The error of a request that the provider did not answer.

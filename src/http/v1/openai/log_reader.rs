@@ -124,7 +124,7 @@ impl LogReader {
         let page = if is_hot {
             self.context.app.store.events(job, cursor, PAGE_EVENTS)?
         } else {
-            self.context.read(move |store| store.events(job, cursor, PAGE_EVENTS)).await?
+            self.context.read(self.caller.user, move |store| store.events(job, cursor, PAGE_EVENTS)).await?
         };
         self.look = false;
         self.last_seq = page.last_seq;

@@ -9,7 +9,6 @@ use crate::domain::id::ScheduleId;
 use crate::domain::job_object::JobObject;
 use crate::domain::message::Message;
 use crate::domain::schedule::{Schedule, ScheduledRequest};
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
@@ -62,9 +61,10 @@ pub(crate) async fn create(
     drop(request); // frees the headers while the job runs
     quota::check(context, user, None, NewWork::job(body.bytes.len())).await?;
     let check = move |request: ScheduleRequest, app: &AppDependencies| request.check(app, user, role);
-    let ValidSchedule { name, timing, mut spec, given } = json::read_large(context, body, check).await?;
+    let ValidSchedule { name, timing, mut spec, given } =
+        json::read_large(context, user, body, check).await?;
     // Until the schedule names them.
-    let _pins = job_images::store(context, &mut spec.input).await?;
+    let _pins = job_images::store(context, user, &mut spec.input).await?;
     let now_ms = context.app.clock.now_ms();
     let id = ScheduleId::from_bits(context.app.mint.mint(now_ms, context.app.entropy.random()));
     let mut order = ScheduledRequest { spec, given: given.clone() };
@@ -88,7 +88,7 @@ pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext)
         limit: page::limit(query, limits)?,
     };
     let schedules = Arc::clone(&context.app.schedules);
-    let page = context.read(move |_| schedules.schedules(&wanted)).await?;
+    let page = context.read(request.user, move |_| schedules.schedules(&wanted)).await?;
     let next_cursor = page.schedules.last().filter(|_| page.has_more).map(|found| found.schedule.id);
     let data = page.schedules.into_iter().map(ScheduleResponse::brief).collect();
     Ok(response::json(StatusCode::OK, &ListResponse::new(data, next_cursor)))
@@ -98,12 +98,12 @@ pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext)
 pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let id: ScheduleId = request.id("schedule")?;
     let (user, schedules) = (request.user, Arc::clone(&context.app.schedules));
-    let found = context.read(move |_| schedules.schedule(user, id)).await?;
+    let found = context.read(user, move |_| schedules.schedule(user, id)).await?;
     let (standing, mut order) = found.ok_or(ApiError::NotFound("schedule"))?;
     if Message::have_images(&order.spec.input) {
         let contents = Arc::clone(&context.app.contents);
         let put_back = move || images::put_back(&mut order.given, &*contents).map(|()| order);
-        order = blocking(put_back).await??;
+        order = context.app.blocking(user, put_back).await??;
     }
     Ok(response::json(StatusCode::OK, &ScheduleResponse::whole(standing, order.given)))
 }
@@ -127,7 +127,7 @@ pub(crate) async fn run(context: &Arc<ServerContext>, request: &RequestContext) 
     idempotency::refuse(&request.headers, NO_RUN_KEY)?;
     let id: ScheduleId = request.id("schedule")?;
     let (user, schedules) = (request.user, Arc::clone(&context.app.schedules));
-    let found = context.read(move |_| schedules.schedule(user, id)).await?;
+    let found = context.read(user, move |_| schedules.schedule(user, id)).await?;
     let (_, order) = found.ok_or(ApiError::NotFound("schedule"))?;
     let bytes = order.spec.input.iter().map(Message::bytes).sum();
     quota::check(context, user, None, NewWork::job(bytes)).await?;

@@ -4,7 +4,7 @@ pub(crate) mod operator_call;
 
 use crate::domain::id::{JobId, ProjectId, UserId};
 use crate::domain::tool::{ToolGroup, ToolOrigin};
-use crate::http::blocking::{CancelOnDrop, blocking};
+use crate::http::blocking::{CancelOnDrop, on_own_thread};
 use crate::http::context::{ServerContext, TRIALS};
 use crate::http::error::ApiError;
 use crate::http::request::body::RequestBody;
@@ -66,10 +66,10 @@ impl ToolResponse {
 }
 
 /// `GET /v1/tools`: all tools, in the order in which models get them.
-pub(crate) async fn list(context: &Arc<ServerContext>, _: &RequestContext) -> HandlerResult {
+pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let toolbox = Arc::clone(&context.app.toolbox);
     // This may read tool files that have just changed.
-    let infos = context.read(move |_| Ok(toolbox.tool_infos())).await?;
+    let infos = context.read(request.user, move |_| Ok(toolbox.tool_infos())).await?;
     let data = infos.into_iter().map(ToolResponse::of).collect();
     Ok(response::json(StatusCode::OK, &ListResponse::<ToolResponse, String>::new(data, None)))
 }
@@ -99,7 +99,7 @@ pub(crate) async fn call(
     })?;
     let stop = CancelToken::new(Arc::clone(&context.app.clock));
     let _when_nobody_waits = CancelOnDrop(stop.clone());
-    let working = blocking({
+    let working = on_own_thread("tool call", {
         let (context, stop) = (Arc::clone(context), stop.clone());
         move || {
             let _turn = turn; // held until the tool has ended, even if the client leaves
@@ -127,7 +127,7 @@ async fn own_project(
 ) -> Result<Option<ProjectId>, ApiError> {
     let Some(id) = requested else { return Ok(None) };
     let projects = Arc::clone(&context.app.projects);
-    let found = context.read(move |_| projects.project(user, id)).await?;
+    let found = context.read(user, move |_| projects.project(user, id)).await?;
     Ok(Some(found.ok_or(ApiError::NotFound("project"))?.id))
 }
 

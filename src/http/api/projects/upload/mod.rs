@@ -52,7 +52,8 @@ pub(crate) async fn create(
 ) -> HandlerResult {
     let sender = body.sender();
     let mut form = MultipartForm::of_request(context, &request.headers, body, EXAMPLE)?;
-    let kind = UploadKind::New(request.user);
+    let user = request.user;
+    let kind = UploadKind::New(user);
     drop(request); // frees the headers while the job runs
     let (fields, intake) = read_form(context, &kind, &mut form).await?;
     sender.confirm(context)?;
@@ -61,7 +62,7 @@ pub(crate) async fn create(
         ApiError::value("name", "'name' is missing: no file lies in a folder that could name the project")
     })?;
     let description = fields.description.unwrap_or_default();
-    let made = blocking(context, move |app| {
+    let made = blocking(context, user, move |app| {
         let now_ms = app.clock.now_ms();
         let dated = |project| Project { created_at_ms: now_ms, updated_at_ms: now_ms, ..project };
         let project = intake.publish(|project| dated(Project { name: named, description, ..project }))?;
@@ -82,7 +83,7 @@ pub(crate) async fn add(
     drop(request); // frees the headers while the job runs
     let (_, intake) = read_form(context, &UploadKind::Into(project.clone()), &mut form).await?;
     sender.confirm(context)?;
-    let added = blocking(context, move |app| {
+    let added = blocking(context, project.user, move |app| {
         intake.keep()?;
         shown(app, project)
     });
@@ -165,13 +166,17 @@ async fn open(
     fields: &UploadFields,
     top: Option<&str>,
 ) -> Result<UploadWriter, ApiError> {
+    let user = match kind {
+        UploadKind::New(user) => *user,
+        UploadKind::Into(project) => project.user,
+    };
     let known = fields.name.clone().or_else(|| top.and_then(|top| top.to_owned().try_into().ok()));
     let aim = match (kind, known) {
-        (UploadKind::New(user), Some(named)) => UploadTarget::New(*user, named),
-        (UploadKind::New(user), None) => {
-            UploadTarget::New(*user, NAMELESS.to_owned().try_into().map_err(|_: &str| ApiError::Internal)?)
+        (UploadKind::New(_), Some(named)) => UploadTarget::New(user, named),
+        (UploadKind::New(_), None) => {
+            UploadTarget::New(user, NAMELESS.to_owned().try_into().map_err(|_: &str| ApiError::Internal)?)
         }
         (UploadKind::Into(project), _) => UploadTarget::Into(AddedFiles::new(&context.app, project.clone())),
     };
-    blocking(context, move |app| UploadWriter::open(app, aim)).await
+    blocking(context, user, move |app| UploadWriter::open(app, aim)).await
 }

@@ -5,9 +5,9 @@ use crate::domain::project::{Project, ProjectName};
 use crate::domain::workspace::Workspace;
 use crate::http::api::projects::create::{ReservedProject, draft};
 use crate::http::api::projects::quota::{self, allowance};
-use crate::http::blocking::blocking;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
+use crate::http::shared_threads::ThreadShare;
 use crate::ports::{FileError, Upload};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -94,7 +94,8 @@ impl UploadWriter {
     /// Writes what is collected on a thread that may block. The writer moves there, so that files are not
     /// removed and written at the same time when a client leaves.
     pub(crate) async fn flush(mut self) -> Result<Self, ApiError> {
-        let writing = blocking(move || {
+        let threads = self.target.threads()?;
+        let writing = threads.run(move || {
             self.write()?;
             Ok(self)
         });
@@ -151,6 +152,15 @@ impl UploadWriter {
 }
 
 impl OpenTarget {
+    /// The share of the project's owner.
+    fn threads(&self) -> Result<ThreadShare, ApiError> {
+        let app = match self {
+            Self::New(reserved) => reserved.app(),
+            Self::Into(added) => &added.app,
+        };
+        Ok(app.threads_of(self.project()?.user))
+    }
+
     fn project(&self) -> Result<&Project, ApiError> {
         match self {
             Self::New(reserved) => reserved.project(),
@@ -200,9 +210,6 @@ impl Drop for AddedFiles {
                 }
             }
         };
-        // Without a runtime the process is ending.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            drop(runtime.spawn_blocking(undo));
-        }
+        self.app.threads_of(self.project.user).run_later(undo);
     }
 }

@@ -117,7 +117,7 @@ pub(super) async fn events(
         }
     };
     let after = after.unwrap_or_default();
-    let page = context.read(move |store| match store.job(user, id)? {
+    let page = context.read(user, move |store| match store.job(user, id)? {
         None => Ok(None),
         Some(job) => event_page(store, id, (after, limit)).map(|page| Some((page, job.status))),
     });
@@ -163,6 +163,6 @@ pub(super) async fn cancel(
     let CancelArguments { job_id: id } = typed::from_map(arguments)?;
     let (context, user, id) = (&request.context, request.caller.user, job_id(&id)?);
     let job = context.app.store.cancel(user, id).await?.ok_or(ApiError::NotFound("job"))?;
-    let job = context.read(move |store| view::read(store, job)).await?;
+    let job = context.read(user, move |store| view::read(store, job)).await?;
     job_fields(&job)
 }

@@ -3,7 +3,6 @@
 use super::job::job_fields;
 use crate::domain::canonical::canonical;
 use crate::domain::job_object::JobObject;
-use crate::http::blocking::blocking;
 use crate::http::error::ApiError;
 use crate::http::mcp::client_request::McpClientRequest;
 use crate::http::mcp::tools::definition::object;
@@ -67,7 +66,7 @@ pub(super) async fn submit(
         key.of(fingerprint)
     });
     let app = Arc::clone(&context.app);
-    let spec = blocking(move || spec::from_json(arguments, &app, user)).await??;
+    let spec = context.app.blocking(user, move || spec::from_json(arguments, &app, user)).await??;
     let created_at_ms = context.app.clock.now_ms();
     let id = context.app.job_id(created_at_ms);
     let job = NewJob { id, user, created_at_ms, spec, in_existing: false };

@@ -39,7 +39,7 @@ pub(crate) async fn wait_for(
     if !job.status.is_terminal() {
         return Err(failure::interrupted(context, id));
     }
-    context.read(move |store| Ok(read(store, job, final_text_only, &mut |_| Ok(())))).await?
+    context.read(user, move |store| Ok(read(store, job, final_text_only, &mut |_| Ok(())))).await?
 }
 
 /// The answer of an ended job. Reads the store.

@@ -7,7 +7,6 @@ use crate::domain::id::JobId;
 use crate::domain::job::Job;
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::quota;
@@ -98,7 +97,7 @@ pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext)
     let query = CompletionQuery { user: request.user, model, after, is_newest_first, limit };
     let completions = Arc::clone(&context.app.completions);
     let (store, mut memory) = (Arc::clone(&context.app.store), AnswerMemory::of(context, request));
-    let made = blocking(move || {
+    let made = context.app.blocking(request.user, move || {
         let CompletionPage { jobs, mut has_more } = completions.completions(&query)?;
         let (mut data, mut bytes) = (Vec::new(), 0_usize);
         for job in jobs {
@@ -131,7 +130,8 @@ pub(crate) async fn update(
     let (job, memory) = (found(context, &request).await?, AnswerMemory::of(context, &request));
     let body = body::read(context, &request.headers, body).await?;
     quota::check(context, request.user, None, NewWork::bytes(body.bytes.len())).await?;
-    let asked = json::read_large(context, body, |asked: CompletionUpdateRequest, _| Ok(asked)).await;
+    let asked =
+        json::read_large(context, request.user, body, |asked: CompletionUpdateRequest, _| Ok(asked)).await;
     let metadata = spec::metadata(asked.map_err(failure::of_request)?.metadata, &context.app)?;
     let changed = context.app.completions.label_completion(request.user, job.id, metadata).await?;
     answered(context, memory, changed.ok_or(MISSING)?).await
@@ -154,7 +154,7 @@ pub(crate) async fn messages(context: &Arc<ServerContext>, request: &RequestCont
     let (limit, is_newest_first) = (limit(&request.query)?, is_newest_first(&request.query)?);
     let job = found(context, request).await?;
     let id = job.id;
-    let input = context.read(move |store| store.input(id)).await?.ok_or(MISSING)?;
+    let input = context.read(request.user, move |store| store.input(id)).await?.ok_or(MISSING)?;
     let mut data: Vec<StoredChatMessage> =
         input.into_iter().enumerate().map(|(place, message)| message_of(id, place, message)).collect();
     if is_newest_first {
@@ -178,12 +178,12 @@ pub(crate) async fn messages(context: &Arc<ServerContext>, request: &RequestCont
 async fn found(context: &ServerContext, request: &RequestContext) -> Result<Job, ApiError> {
     let Some(id) = completion::job_of(request.segment("id")) else { return Err(MISSING) };
     let (user, completions) = (request.user, Arc::clone(&context.app.completions));
-    context.read(move |_| completions.completion(user, id)).await?.ok_or(MISSING)
+    context.read(user, move |_| completions.completion(user, id)).await?.ok_or(MISSING)
 }
 
 async fn answered(context: &ServerContext, mut memory: AnswerMemory, job: Job) -> HandlerResult {
     let store = Arc::clone(&context.app.store);
-    let made = blocking(move || {
+    let made = context.app.blocking(job.user, move || {
         let shown = shown(&*store, job, &mut memory, &mut 0)?;
         memory.json(&shown.ok_or(MISSING)?)
     });

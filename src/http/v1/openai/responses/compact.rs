@@ -7,7 +7,6 @@ use crate::domain::job::{ApprovalMode, Job, JobSpec, OnDisconnect};
 use crate::domain::message::Message;
 use crate::domain::model_settings::ClientFunction;
 use crate::domain::tokens::TokenEstimator;
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
@@ -37,7 +36,8 @@ pub(crate) async fn input_tokens(
     let body = KeyedBody::read(context, (user, &request.headers), body, "input_tokens").await?;
     let asked = body.parse(context, |map, _| request::read(map)).await.map_err(failure::of_request)?;
     let app = Arc::clone(&context.app);
-    let tokens = blocking(move || count(asked, &app, user)).await?.map_err(failure::of_request)?;
+    let tokens =
+        context.app.blocking(user, move || count(asked, &app, user)).await?.map_err(failure::of_request)?;
     let counted = json!({"object": "response.input_tokens", "input_tokens": tokens});
     Ok(response::json(StatusCode::OK, &counted))
 }
@@ -64,7 +64,7 @@ pub(crate) async fn compact(
     let asked = body.parse(context, |map, _| request::read(map)).await.map_err(failure::of_request)?;
     headers.check_waits()?;
     let app = Arc::clone(&context.app);
-    let spec = blocking(move || summary_job(asked, &app, user)).await?;
+    let spec = context.app.blocking(user, move || summary_job(asked, &app, user)).await?;
     let mut spec = spec.map_err(failure::of_request)?;
     spec.priority = headers.priority.unwrap_or(spec.priority);
     let mut stored = store_new(context, sender, spec, key).await?;
@@ -74,7 +74,7 @@ pub(crate) async fn compact(
         guard.disarm();
     }
     let job = context.app.store.job(user, id)?.ok_or(ApiError::NotFound("job"))?;
-    let summary = context.read(move |store| store.output(id)).await?;
+    let summary = context.read(user, move |store| store.output(id)).await?;
     answer(context, &job, &summary.unwrap_or_default())
 }
 

@@ -44,7 +44,6 @@ use super::headers::JobHeaders;
 use crate::domain::id::UserId;
 use crate::domain::job::{Job, JobSpec};
 use crate::domain::response_request::ResponseRequest;
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
@@ -105,7 +104,7 @@ async fn job(
         return asked.into_job(headers, &context.app, user);
     }
     let app: Arc<AppDependencies> = Arc::clone(&context.app);
-    blocking(move || asked.into_job(headers, &app, user)).await?
+    context.app.blocking(user, move || asked.into_job(headers, &app, user)).await?
 }
 
 /// Waits for the end of the job and answers with its response.
@@ -121,7 +120,7 @@ async fn whole(context: &Arc<ServerContext>, stored: StoredJob, request: &Respon
         return Err(failure::interrupted(context, id));
     }
     let fold = ResponseFold::new(&job, request);
-    let answer = context.read(move |store| Ok(answer(store, fold, &job))).await??;
+    let answer = context.read(user, move |store| Ok(answer(store, fold, &job))).await??;
     Ok(response::json(StatusCode::OK, &answer))
 }
 

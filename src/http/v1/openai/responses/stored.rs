@@ -5,7 +5,6 @@ use super::fold::{LogCut, ResponseFold};
 use super::history::{FoundResponse, PAGE_EVENTS};
 use super::{ids, images, input, item_page, stream};
 use crate::domain::id::{JobId, UserId};
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::context::RequestContext;
@@ -22,7 +21,7 @@ async fn found(context: &Arc<ServerContext>, request: &RequestContext) -> Result
     let missing = ApiError::NotFound("response");
     let Some(id) = ids::job_of(request.segment("id")) else { return Err(missing) };
     let user = request.user;
-    context.read(move |store| FoundResponse::find(store, user, id)).await?.ok_or(missing)
+    context.read(user, move |store| FoundResponse::find(store, user, id)).await?.ok_or(missing)
 }
 
 /// `GET /v1/responses/{id}`.
@@ -32,7 +31,7 @@ pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext)
         return resume(context, request, found).await;
     }
     let (store, mut memory) = (Arc::clone(&context.app.store), AnswerMemory::of(context, request));
-    let made = blocking(move || {
+    let made = context.app.blocking(request.user, move || {
         let fold = found.fold_in(&*store, &mut |bytes| memory.take_read(bytes));
         let fold = memory.of_read(fold)?;
         memory.json(&fold.to_json())
@@ -51,7 +50,7 @@ async fn resume(
     let after = is_given.then(|| cursor(&request.headers, &request.query)).transpose()?;
     let fold = ResponseFold::new(&found.job, &found.request).streamed(after);
     let (user, id) = (request.user, found.job.id);
-    let fold = context.read(move |store| caught_up(store, user, id, fold)).await?;
+    let fold = context.read(user, move |store| caught_up(store, user, id, fold)).await?;
     let Ok(fold) = fold else { return Err(stream::cut()) };
     if after.is_some_and(|after| after >= fold.next_number()) {
         let text = format!(
@@ -97,7 +96,7 @@ pub(crate) async fn cancel(context: &Arc<ServerContext>, request: &RequestContex
     found.job = cancelled.ok_or(ApiError::NotFound("response"))?;
     let is_over = found.job.status.is_terminal();
     let (store, mut memory) = (Arc::clone(&context.app.store), AnswerMemory::of(context, request));
-    let made = blocking(move || {
+    let made = context.app.blocking(request.user, move || {
         let fold = found.fold_in(&*store, &mut |bytes| memory.take_read(bytes));
         let mut object = memory.of_read(fold)?.to_json();
         if let (false, Value::Object(map)) = (is_over, &mut object) {
@@ -144,7 +143,7 @@ pub(crate) async fn input_items(context: &Arc<ServerContext>, request: &RequestC
     if images::have_images(&items) {
         let contents = Arc::clone(&context.app.contents);
         let put_back = move || images::put_back(items.iter_mut().take(shown), &*contents).map(|()| items);
-        items = blocking(put_back).await??;
+        items = context.app.blocking(request.user, put_back).await??;
     }
     Ok(response::json(StatusCode::OK, &item_page::page(items, shown)))
 }

@@ -8,7 +8,6 @@ use super::shared::{found, id_of, read, shown};
 use crate::domain::conversation::StoredItems;
 use crate::domain::id::{ConversationId, UserId};
 use crate::domain::message::Message;
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
@@ -55,13 +54,16 @@ pub(crate) async fn add(
         return Err(ApiError::value("items", "'items' is an empty list"));
     }
     let app = Arc::clone(&context.app);
-    let new = blocking(move || new_items(&app, (user, &id), asked.items)).await?;
+    let new = context.app.blocking(user, move || new_items(&app, (user, &id), asked.items)).await?;
     let (new, pins) = new.map_err(failure::of_request)?;
     let mut items = new.items.clone();
     context.app.conversation_items.add_items(new).await?;
     if images::have_images(&items) {
         let contents = Arc::clone(&context.app.contents);
-        items = blocking(move || images::put_back(items.iter_mut(), &*contents).map(|()| items)).await??;
+        items = context
+            .app
+            .blocking(user, move || images::put_back(items.iter_mut(), &*contents).map(|()| items))
+            .await??;
     }
     drop(pins); // the row names them
     Ok(response::json(StatusCode::OK, &item_page::page(items, usize::MAX)))
@@ -104,7 +106,7 @@ pub(crate) async fn list(context: &Arc<ServerContext>, request: &RequestContext)
     let app = Arc::clone(&context.app);
     let (wanted, mut memory) =
         (ItemQuery { after, is_newest_first, limit }, AnswerMemory::of(context, request));
-    let made = blocking(move || {
+    let made = context.app.blocking(user, move || {
         let (mut items, shown) = ItemList::read(&app, (user, &id), &wanted, &mut memory)?;
         let shown = images::fitting(&items, shown, &app.limits);
         images::put_back(items.iter_mut().take(shown), &*app.contents)?;
@@ -205,7 +207,7 @@ fn number_of(
 pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let (user, id, item) = (request.user, id_of(request)?, request.segment("item").to_owned());
     let (app, mut memory) = (Arc::clone(&context.app), AnswerMemory::of(context, request));
-    let made = blocking(move || {
+    let made = context.app.blocking(user, move || {
         let found = FoundItem::find(&app, (user, &id), &item, &mut memory)?;
         let found = found.ok_or(ApiError::NotFound("item"))?;
         let mut item: Vec<Value> = found.items.get(found.place).map(|(item, _)| item).into_iter().collect();
@@ -222,7 +224,7 @@ pub(crate) async fn remove(context: &Arc<ServerContext>, request: &RequestContex
     for _ in 0..TRIES {
         let (app, id, item) = (Arc::clone(&context.app), id.clone(), request.segment("item").to_owned());
         let mut memory = AnswerMemory::of(context, request);
-        let edit = blocking(move || {
+        let edit = context.app.blocking(user, move || {
             let found = FoundItem::find(&app, (user, &id), &item, &mut memory)?;
             found.map(|found| found.without(&app, (user, &id))).transpose()
         });

@@ -7,7 +7,6 @@ mod shared;
 
 use crate::domain::conversation::{Conversation, ConversationChange, ConversationSettings};
 use crate::domain::id::UserId;
-use crate::http::blocking::blocking;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
@@ -50,7 +49,7 @@ pub(crate) async fn create(
     let user = request.user;
     let asked: NewConversationRequest = read(context, &request, body).await?;
     let app = Arc::clone(&context.app);
-    let new = blocking(move || new_conversation(asked, &app, user)).await?;
+    let new = context.app.blocking(user, move || new_conversation(asked, &app, user)).await?;
     // The pins, until the row names the images.
     let (new, _pins) = new.map_err(failure::of_request)?;
     Ok(shown(&context.app.conversation_items.add_items(new).await?))

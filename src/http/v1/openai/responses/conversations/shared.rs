@@ -24,7 +24,7 @@ pub(super) async fn read<T: DeserializeOwned + Send + 'static>(
 ) -> Result<T, ApiError> {
     let body = body::read(context, &request.headers, body).await?;
     quota::check(context, request.user, None, NewWork::bytes(body.bytes.len())).await?;
-    json::read_large(context, body, |asked: T, _| Ok(asked)).await.map_err(failure::of_request)
+    json::read_large(context, request.user, body, |asked: T, _| Ok(asked)).await.map_err(failure::of_request)
 }
 
 /// The id in the path. A malformed one is a 404.
@@ -40,7 +40,7 @@ pub(super) async fn found(
 ) -> Result<Conversation, ApiError> {
     let (user, id) = (request.user, id_of(request)?);
     let conversations = Arc::clone(&context.app.conversations);
-    let found = context.read(move |_| conversations.conversation(user, &id)).await?;
+    let found = context.read(user, move |_| conversations.conversation(user, &id)).await?;
     found.ok_or(ApiError::NotFound("conversation"))
 }
 
