@@ -19,6 +19,7 @@ mod process;
 mod project_cleanup;
 mod project_limit;
 mod readiness;
+mod run_limit;
 mod secret_files;
 mod self_test;
 mod service_manager;

@@ -4,6 +4,7 @@
 use super::job_usages::JobUsages;
 use super::memories::StoreMemories;
 use super::project_limit::ProjectDirectoryLimit;
+use super::run_limit::CountingLimit;
 use super::shared_dir::SharedDir;
 use crate::config::{Config, MemoryOptions};
 use crate::domain::id::JobId;
@@ -12,9 +13,10 @@ use crate::domain::secret_names::is_secret_name;
 use crate::domain::workspace::Workspace;
 use crate::domain::workspace_path::path_below;
 use crate::ports::{
-    Clock, DirectoryListing, FileChange, FileError, FileKind, GlobQuery, Memories, NodeStore, Projects,
-    QuotaShare, QuotaSources, RunDirectory, SearchQuery, SearchResults, StorageAllowance, StorageScope,
-    StorageUsage, Store, Users, WorkspaceFiles, WorkspaceFolder, WorkspaceOwner, Workspaces, WrittenFile,
+    Clock, DirectoryLimit, DirectoryListing, FileChange, FileError, FileKind, GlobQuery, Memories, NodeStore,
+    Projects, QuotaShare, QuotaSources, RunDirectory, SearchQuery, SearchResults, StorageAllowance,
+    StorageScope, StorageUsage, Store, Users, WorkspaceFiles, WorkspaceFolder, WorkspaceOwner, Workspaces,
+    WrittenFile,
 };
 use crate::workspace::HostFiles;
 use std::fs::File;
@@ -133,7 +135,7 @@ impl WorkspaceFiles for StoreWorkspaceFiles {
     }
 
     fn directory(&self, owner: WorkspaceOwner) -> Result<Option<RunDirectory>, FileError> {
-        match (self.project(owner)?, owner.job) {
+        let (workspace, limit): (_, Box<dyn DirectoryLimit>) = match (self.project(owner)?, owner.job) {
             (Some(project), _) => {
                 let workspace = Workspace::from(&project);
                 let StorageAllowance { bytes, entries, .. } = self.project_limits;
@@ -142,16 +144,17 @@ impl WorkspaceFiles for StoreWorkspaceFiles {
                     share: self.share(&project)?,
                     start: self.workspaces.usage(&workspace)?,
                 };
-                let path = self.workspaces.absolute(&workspace);
-                Ok(Some(RunDirectory { path, limit: Some(Arc::new(limit)) }))
+                (workspace, Box::new(limit))
             }
             (None, Some(job)) => {
-                let path = self.workspaces.absolute(&self.job_workspace(owner, job)?);
-                let limit = self.usages.limit(owner.user, job)?;
-                Ok(Some(RunDirectory { path, limit: Some(Arc::new(limit)) }))
+                let workspace = self.job_workspace(owner, job)?;
+                (workspace, Box::new(self.usages.limit(owner.user, job)?))
             }
-            (None, None) => Ok(None),
-        }
+            (None, None) => return Ok(None),
+        };
+        let path = self.workspaces.absolute(&workspace);
+        let limit = CountingLimit { limit, workspaces: Arc::clone(&self.workspaces), workspace };
+        Ok(Some(RunDirectory { path, limit: Some(Arc::new(limit)) }))
     }
 }
 

@@ -235,7 +235,8 @@ pub trait Workspaces: Send + Sync {
     fn remove(&self, workspace: &Workspace) -> Result<(), FileError>;
     /// Absolute path on the host.
     fn absolute(&self, workspace: &Workspace) -> PathBuf;
-    /// Size of the workspace.
+    /// Size of the workspace. That of a large one is an account, which misses changes of the last seconds
+    /// that did not pass this port.
     fn stats(&self, workspace: &Workspace) -> Result<TreeStats, FileError>;
     /// What the workspace holds; a missing one holds nothing.
     fn usage(&self, workspace: &Workspace) -> Result<StorageUsage, FileError>;
@@ -321,11 +322,7 @@ pub trait Workspaces: Send + Sync {
         allowance: StorageAllowance,
     ) -> Result<Box<dyn Upload>, FileError>;
     /// Bytes of all files of these workspaces; one that is being deleted counts as empty.
-    fn bytes_of(&self, workspaces: &[Workspace]) -> Result<u64, FileError> {
-        workspaces.iter().try_fold(0_u64, |bytes, workspace| match self.stats(workspace) {
-            Ok(stats) => Ok(bytes.saturating_add(stats.size)),
-            Err(FileError::NotFound(_)) => Ok(bytes),
-            Err(error) => Err(error),
-        })
-    }
+    fn bytes_of(&self, workspaces: &[Workspace]) -> Result<u64, FileError>;
+    /// Counts what the workspace holds: a program has changed it.
+    fn count_again(&self, workspace: &Workspace) -> Result<(), FileError>;
 }

@@ -10,6 +10,8 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
 
 /// Resolution flags of every path.
 const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
@@ -79,6 +81,19 @@ pub(super) fn provide_directory(
         directory = make_and_open(&directory, segment).map_err(fail)?;
     }
     Ok(directory)
+}
+
+/// Creates the directory above the users' directories, unless it exists; the disk has it when this returns.
+pub(super) fn make_root(root: &Path) -> std::io::Result<()> {
+    if root.is_dir() {
+        return Ok(());
+    }
+    let mode = DIRECTORY_MODE.as_raw_mode();
+    std::fs::DirBuilder::new().recursive(true).mode(mode).create(root)?;
+    for above in root.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
+        sync_names(File::open(above)?)?;
+    }
+    Ok(())
 }
 
 /// Flushes the names in a directory to the disk. A file system that cannot do this for directories keeps them

@@ -14,7 +14,9 @@ mod locks;
 mod matches;
 mod paths;
 mod read_only;
+mod recounts;
 mod remove;
+mod rename;
 mod search;
 mod staging;
 mod text;
@@ -35,26 +37,28 @@ use crate::ports::{
     TreeStats, Upload, Workspaces, WrittenFile,
 };
 use beneath::{
-    kind, make_and_open, open_directory, provide_directory, rename_new, stat_at, sync_names, unlock,
+    kind, make_and_open, make_root, open_directory, provide_directory, stat_at, sync_names, unlock,
 };
 use errors::{file_error, io_error};
 use locks::WorkspaceLocks;
 use matches::Deadline;
-use paths::WorkspacePath;
+use nanoclaw_sandbox::TreeCount;
+use paths::{WorkspacePath, directory};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use search::SearchLimits;
 use staging::{StagingDirectory, StagingNames};
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use upload::{FolderUpload, UploadLimits};
-use usage::{QuotaReservation, WorkspaceUsages, count};
+use usage::{QuotaReservation, WorkspaceUsages};
 
 /// Statistics count up to this many times `project_entries`, because commands of jobs may exceed the quota.
 const COUNTED_TIMES: u64 = 2;
+/// When the sizes of many workspaces are wanted, entries after which accounts are taken instead of counts.
+const COUNTED_AT_ONCE: u64 = 2_000;
 
 /// Files below a workspace root.
 pub struct HostFiles {
@@ -67,7 +71,6 @@ pub struct HostFiles {
     shared: Option<Arc<dyn SharedFiles>>,
     file_bytes: u64,
     project_entries: u64,
-    counted_entries: u64,
     uploads: UploadLimits,
     searches: SearchLimits,
 }
@@ -75,17 +78,17 @@ pub struct HostFiles {
 impl HostFiles {
     /// Files below this directory, which is created on first use.
     pub fn new(root: PathBuf, limits: &Limits, clock: Arc<dyn Clock>) -> Self {
+        let counted_entries = limits.project_entries.max(limits.job_entries).saturating_mul(COUNTED_TIMES);
         Self {
             job_root: root.clone(),
             root,
             names: Arc::new(StagingNames::new(clock.now_ms())),
+            usages: WorkspaceUsages::new(Arc::clone(&clock), counted_entries),
             clock,
-            usages: WorkspaceUsages::default(),
             locks: Arc::default(),
             shared: None,
             file_bytes: limits.file_bytes,
             project_entries: limits.project_entries,
-            counted_entries: limits.project_entries.max(limits.job_entries).saturating_mul(COUNTED_TIMES),
             uploads: UploadLimits { files: limits.upload_files, bytes: limits.upload_bytes },
             searches: SearchLimits { files: limits.search_files, time_ms: limits.search_ms },
         }
@@ -153,7 +156,7 @@ impl HostFiles {
         let allowance =
             StorageAllowance { bytes: u64::MAX, entries: self.project_entries, scope: StorageScope::Project };
         let mut reservation = self.reserve(workspace, opened, allowance)?;
-        provide_directory(opened, path, &mut || reservation.add_entry())
+        provide_directory(opened, path, &mut || reservation.add_directory())
     }
 
     fn put(
@@ -167,13 +170,17 @@ impl HostFiles {
         text::write(&opened, &staging, file, self.file_bytes, &mut reservation)
     }
 
+    fn held(&self, workspace: &Workspace) -> Result<TreeCount, FileError> {
+        self.usages.held(workspace, &self.open(workspace)?)
+    }
+
     fn reserve(
         &self,
         workspace: &Workspace,
         opened: &OwnedFd,
         allowance: StorageAllowance,
     ) -> Result<QuotaReservation, FileError> {
-        self.usages.reserve(workspace.id, opened, allowance)
+        self.usages.reserve(workspace, opened, allowance)
     }
 
     /// Makes a change if the condition holds for the path.
@@ -193,31 +200,6 @@ impl HostFiles {
             change()
         })
     }
-}
-
-/// The directory's name, validated although it comes from the store. A project never has the directory of a
-/// job's workspaces.
-fn directory(workspace: &Workspace) -> Result<&str, FileError> {
-    let name = workspace.directory.as_str();
-    let is_fine = paths::is_name(name) && !name.starts_with('.');
-    is_fine.then_some(name).ok_or_else(|| FileError::Io("the directory has no proper name".to_owned()))
-}
-
-/// Creates the directory above the users' directories, unless it exists; the disk has it when this returns.
-fn make_root(root: &Path) -> std::io::Result<()> {
-    if root.is_dir() {
-        return Ok(());
-    }
-    let mode = beneath::DIRECTORY_MODE.as_raw_mode();
-    std::fs::DirBuilder::new().recursive(true).mode(mode).create(root)?;
-    for above in root.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
-        sync_names(File::open(above)?)?;
-    }
-    Ok(())
-}
-
-fn into_itself() -> FileError {
-    FileError::BadPath("a directory cannot be moved into itself".to_owned())
 }
 
 impl Workspaces for HostFiles {
@@ -247,6 +229,7 @@ impl Workspaces for HostFiles {
     }
 
     fn remove(&self, workspace: &Workspace) -> Result<(), FileError> {
+        self.usages.forget(workspace.id);
         let user = match self.open_user(workspace) {
             Err(FileError::NotFound(_)) => return Ok(()),
             other => other?,
@@ -264,17 +247,34 @@ impl Workspaces for HostFiles {
     }
 
     fn stats(&self, workspace: &Workspace) -> Result<TreeStats, FileError> {
-        let found = count(&self.open(workspace)?, self.counted_entries)?;
+        let found = self.held(workspace)?;
         Ok(TreeStats { files: found.files, directories: found.directories, size: found.bytes })
     }
 
     fn usage(&self, workspace: &Workspace) -> Result<StorageUsage, FileError> {
-        let opened = match self.open(workspace) {
+        let found = match self.held(workspace) {
             Err(FileError::NotFound(_)) => return Ok(StorageUsage::default()),
             other => other?,
         };
-        let found = count(&opened, self.counted_entries)?;
         Ok(StorageUsage { bytes: found.bytes, entries: found.entries() })
+    }
+
+    fn bytes_of(&self, workspaces: &[Workspace]) -> Result<u64, FileError> {
+        let (mut bytes, mut counted) = (0_u64, 0_u64);
+        for workspace in workspaces {
+            let known = self.usages.known(workspace.id).filter(|_| counted >= COUNTED_AT_ONCE);
+            let held = match known.map_or_else(|| self.held(workspace), Ok) {
+                Err(FileError::NotFound(_)) => continue,
+                other => other?,
+            };
+            bytes = bytes.saturating_add(held.bytes);
+            counted = counted.saturating_add(held.entries());
+        }
+        Ok(bytes)
+    }
+
+    fn count_again(&self, workspace: &Workspace) -> Result<(), FileError> {
+        self.usages.count_again(workspace.id, &self.open(workspace)?)
     }
 
     fn job_workspaces(&self, user: Option<UserId>) -> Result<Vec<Workspace>, FileError> {
@@ -306,22 +306,8 @@ impl Workspaces for HostFiles {
     }
 
     fn rename(&self, workspace: &Workspace, from: &str, to: &str) -> Result<(), FileError> {
-        let (from, to) = (WorkspacePath::parse(from)?, WorkspacePath::parse(to)?);
-        let ((from_parent, from_name), (to_parent, to_name)) = (from.entry("moved")?, to.entry("replaced")?);
-        if to.is_below(&from) {
-            return Err(into_itself());
-        }
         let opened = self.open(workspace)?;
-        let fail = |error| file_error(error, from.target());
-        let from_parent = open_directory(&opened, from_parent).map_err(fail)?;
-        stat_at(&from_parent, from_name).map_err(fail)?; // check before creating directories
-        let to_parent = self.parent(workspace, &opened, to_parent)?;
-        rename_new((&from_parent, from_name), (&to_parent, to_name)).map_err(|error| match error {
-            Errno::EXIST => file_error(error, to.target()),
-            Errno::INVAL => into_itself(),
-            _ => fail(error),
-        })?;
-        sync_names(&to_parent).and_then(|()| sync_names(&from_parent)).map_err(fail)
+        rename::rename(&opened, from, to, |parent| self.parent(workspace, &opened, parent))
     }
 
     fn rename_if(
@@ -338,7 +324,10 @@ impl Workspaces for HostFiles {
         let (parent, name) = path.entry("deleted")?;
         let fail = |error| file_error(error, path.target());
         let parent = open_directory(self.open(workspace)?, parent).map_err(fail)?;
-        self.staging(workspace)?.take(&parent, name).map_err(fail)
+        let held = usage::entry(&parent, name, self.usages.most_entries());
+        self.staging(workspace)?.take(&parent, name).map_err(fail)?;
+        self.usages.take(workspace.id, &held);
+        Ok(())
     }
 
     fn delete_if(
@@ -361,7 +350,7 @@ impl Workspaces for HostFiles {
         let mut is_made = false;
         let mut count = || {
             is_made = true;
-            reservation.add_entry()
+            reservation.add_directory()
         };
         provide_directory(&opened, path.target(), &mut count)?;
         Ok(is_made)
@@ -431,7 +420,12 @@ impl Workspaces for HostFiles {
         let (parent, name) = path.entry("deleted")?;
         let fail = |error| file_error(error, path.target());
         let parent = open_directory(self.open(workspace)?, parent).map_err(fail)?;
-        let unlink = || rustix::fs::unlinkat(&parent, name, AtFlags::empty()).map_err(fail);
+        let unlink = || {
+            let held = usage::entry(&parent, name, 0);
+            rustix::fs::unlinkat(&parent, name, AtFlags::empty()).map_err(fail)?;
+            self.usages.take(workspace.id, &held);
+            Ok(())
+        };
         self.locks.with(workspace.id, unlink)?;
         sync_names(&parent).map_err(fail)
     }

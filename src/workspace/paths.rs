@@ -1,5 +1,6 @@
 //! Paths in a workspace, as clients write them.
 
+use crate::domain::workspace::Workspace;
 use crate::ports::FileError;
 
 /// Maximum path length, bytes (the kernel's limit).
@@ -71,4 +72,12 @@ pub(super) fn is_name(name: &str) -> bool {
     let fits =
         name.len() <= SEGMENT_BYTES && !name.contains(|c: char| c.is_control() || matches!(c, '/' | '\\'));
     fits && !name.trim_matches('.').is_empty()
+}
+
+/// The directory's name, validated although it comes from the store. A project never has the directory of a
+/// job's workspaces.
+pub(super) fn directory(workspace: &Workspace) -> Result<&str, FileError> {
+    let name = workspace.directory.as_str();
+    let is_fine = is_name(name) && !name.starts_with('.');
+    is_fine.then_some(name).ok_or_else(|| FileError::Io("the directory has no proper name".to_owned()))
 }

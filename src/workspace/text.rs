@@ -50,7 +50,7 @@ pub(super) fn write(
     if size > max_bytes {
         return Err(too_large(path, max_bytes));
     }
-    let parent = provide_directory(workspace, parent, &mut || reservation.add_entry())?;
+    let parent = provide_directory(workspace, parent, &mut || reservation.add_directory())?;
     let before = stat_at(&parent, name).ok();
     reserve(reservation, before.as_ref(), size)?;
     let mut staged = staging.create().map_err(fail)?;
@@ -70,9 +70,10 @@ fn reserve(
     size_now: u64,
 ) -> Result<(), FileError> {
     if before.is_none() {
-        reservation.add_entry()?;
+        reservation.add_file()?;
     }
     let replaced = before.filter(|stat| kind(stat) == FileType::RegularFile).map_or(0, size);
+    reservation.shrinks_by(replaced.saturating_sub(size_now));
     reservation.add_bytes(size_now.saturating_sub(replaced))
 }
 

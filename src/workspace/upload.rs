@@ -55,13 +55,13 @@ impl Upload for FolderUpload {
         let (parent, name) = path.entry("written")?;
         let fail = |error| file_error(error, path.target());
         self.left.files = self.left.files.checked_sub(1).ok_or_else(|| too_many(self.bounds))?;
-        let parent = provide_directory(&self.workspace, parent, &mut || self.reservation.add_entry())?;
+        let parent = provide_directory(&self.workspace, parent, &mut || self.reservation.add_directory())?;
         // Only for an early error: `finish` ensures that no file is replaced.
         let is_ours = |file: &IncomingFile| file.path.as_str() == path.as_str();
         if stat_at(&parent, name).is_ok() || self.complete.iter().any(is_ours) {
             return Err(FileError::Exists(path.as_str().to_owned()));
         }
-        self.reservation.add_entry()?;
+        self.reservation.add_file()?;
         let staged = self.staging.create().map_err(fail)?;
         self.file = Some(IncomingFile { path, parent, staged });
         Ok(())

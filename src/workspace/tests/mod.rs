@@ -8,6 +8,7 @@ mod quotas;
 mod races;
 mod read_only;
 mod searching;
+mod sizes;
 mod texts;
 mod trees;
 mod uploads;
@@ -35,7 +36,7 @@ const NOW_MS: u64 = 2_000_000_000_000;
 
 /// A clock that advances by one step at each read.
 #[derive(Default)]
-struct StepClock {
+pub(super) struct StepClock {
     step_ms: AtomicU64,
     monotonic_ms: AtomicU64,
 }

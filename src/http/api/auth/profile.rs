@@ -73,7 +73,7 @@ pub(crate) struct ProfileRequest {
     current_password: Option<SecretText>,
 }
 
-/// `GET /api/auth/profile`. `?include=used` reads the sizes of all files of the account's projects, so only a
+/// `GET /api/auth/profile`. `?include=used` reads the sizes of all of the account's projects, so only a
 /// caller that shows them asks for it.
 pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let has_use = match request.query.text("include") {
