@@ -59,6 +59,7 @@ mod memory;
 mod messages;
 mod metrics;
 mod model_failures;
+mod neighbours;
 mod openai_chat;
 mod openai_conversations;
 mod openai_functions;
