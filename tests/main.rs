@@ -81,6 +81,7 @@ mod responses_custom_tools;
 mod responses_loaded_tools;
 mod responses_options;
 mod responses_web_socket;
+mod revoked_access;
 mod runs;
 mod sandbox;
 mod schedules;

@@ -42,7 +42,7 @@ pub enum Registration {
 
 /// What an account may do beyond its own data.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// May see and change accounts, invites and all statistics.
@@ -243,7 +243,7 @@ pub struct Account {
 }
 
 /// What an API token may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TokenScopes {
     /// Read: `GET` and `HEAD`.
     pub read: bool,

@@ -6,7 +6,7 @@ use super::error::ApiError;
 use super::middleware::access_log::MeteredBody;
 use super::middleware::request_id::{REQUEST_ID, RequestId, X_REQUEST_ID};
 use super::middleware::tracker::{RequestNotes, RequestTracker};
-use super::middleware::{admission, cors, security_headers};
+use super::middleware::{admission, cors, revocation, security_headers};
 use super::request::body::RequestBody;
 use super::request::context::{PathParameters, RequestContext};
 use super::request::peer::Peer;
@@ -154,7 +154,9 @@ async fn handle(
         socket.set_holder(holder);
     }
     notes.held.extend(owner.map(|owner| request_place(context, &context.requests, owner)).transpose()?);
-    notes.held.extend(forwarded.map(|owner| request_place(context, &context.connections, owner)).transpose()?);
+    notes
+        .held
+        .extend(forwarded.map(|owner| request_place(context, &context.connections, owner)).transpose()?);
     let query = QueryString::parse(query.as_deref(), route.query)?;
     let segments = found.segments;
     let request = RequestContext {
@@ -171,7 +173,8 @@ async fn handle(
         socket,
     };
     let body = RequestBody::new(body, &request);
-    let response = (route.handler)(Arc::clone(context), request, body).await?;
+    let answer = (route.handler)(Arc::clone(context), request, body);
+    let response = revocation::revocable(context, caller, answer).await?;
     // What a write has done is answered, however large the answer is.
     if route.method == Method::GET {
         notes.held.extend(AnswerMemory::of_response(context, owner, &response)?);

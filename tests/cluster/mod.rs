@@ -242,6 +242,11 @@ fn a_token_that_one_node_revokes_is_refused_by_the_other_at_once() {
     let made = with(one, &session, "POST", "/api/tokens", r#"{"name": "ci"}"#).json()["data"].clone();
     let (id, key) = (made["id"].as_str().expect("an id"), made["key"].as_str().expect("a key"));
     assert_eq!(with(two, key, "GET", "/v1/jobs", "").status, 200);
+    let bearer = format!("Bearer {key}");
+    let slow = json!({"input": "stream: 600 words, 100 ms"});
+    let (_, mut stream) = two.open("/v1/jobs?stream=true", &[("authorization", &bearer)], &slow);
+    assert!(stream.next().is_some(), "it has begun");
     assert!(with(one, &session, "DELETE", &format!("/api/tokens/{id}"), "").status < 300);
     assert_eq!(with(two, key, "GET", "/v1/jobs", "").status, 401);
+    assert!(stream.all(|event| event.name != "done"), "the stream at the other node ends before its job");
 }

@@ -5,8 +5,8 @@ use super::caller::{Caller, CallerProof};
 use super::cookie;
 use super::rate_limit::RateLimitStatus;
 use super::session::TokenPurpose;
-use super::ticket::TicketStream;
-use crate::domain::account::{Account, AuthMode, Role, TokenScopes};
+use super::ticket::{TicketOpener, TicketStream};
+use crate::domain::account::{Account, AuthMode, TokenScopes};
 use crate::domain::id::UserId;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
@@ -57,17 +57,29 @@ pub(crate) fn authenticate(
     }
 }
 
-/// Checks the caller again after a body has arrived: the account, role or key may be gone by then.
+/// Checks the caller again after a body has arrived, and during long answers: the account, role, key or
+/// session may be gone by then.
 pub(crate) fn confirm(context: &ServerContext, caller: Caller) -> Result<(), ApiError> {
-    let role = match caller.proof {
+    let app = &context.app;
+    let now = match caller.proof {
         CallerProof::Nobody | CallerProof::Server => return Ok(()),
-        CallerProof::Session { generation } | CallerProof::Ticket { generation, .. } => {
-            account_of_generation(&context.app, caller.user, generation)?.map(|now| now.role)
+        CallerProof::Session { generation, until_ms } => {
+            if is_over(app, Some(until_ms)) {
+                None
+            } else {
+                of_generation(app, caller, generation)?
+            }
         }
-        CallerProof::Key { digest, .. } => by_key(context, &digest)?.map(|now| now.role),
+        CallerProof::Ticket { generation, opener, .. } => {
+            if is_valid(context, opener)? {
+                of_generation(app, caller, generation)?
+            } else {
+                None
+            }
+        }
+        CallerProof::Key { digest, .. } => by_key(context, &digest)?,
     };
-    let role = role.ok_or(LOGIN)?;
-    if caller.role == Role::Admin && role != Role::Admin { Err(LOGIN) } else { Ok(()) }
+    if caller.has_more_than(now.ok_or(LOGIN)?) { Err(LOGIN) } else { Ok(()) }
 }
 
 /// Counts a message that came with others in one request, or over one connection. Fails when the limit of its
@@ -105,7 +117,7 @@ fn only_line<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h
 fn by_key(context: &ServerContext, digest: &SecretDigest) -> Result<Option<Caller>, ApiError> {
     let app = &context.app;
     let Some(token) = app.users.token(digest)? else { return Ok(None) };
-    if token.expires_at_ms.is_some_and(|end| end <= app.clock.now_ms()) {
+    if is_over(app, token.expires_at_ms) {
         return Ok(None);
     }
     let proof = CallerProof::Key { digest: *digest, until_ms: token.expires_at_ms };
@@ -119,7 +131,7 @@ fn by_session(context: &ServerContext, token: &str) -> Result<Option<Caller>, Ap
         return Ok(None);
     };
     let account = account_of_generation(app, claims.user_id, claims.generation)?;
-    let proof = CallerProof::Session { generation: claims.generation };
+    let proof = CallerProof::Session { generation: claims.generation, until_ms: claims.until_ms() };
     Ok(account.map(|account| caller(&account, TokenScopes::ALL, proof)))
 }
 
@@ -130,10 +142,27 @@ fn by_ticket(context: &ServerContext, token: &str, path: &str) -> Result<Option<
     let now_ms =
         if auth.tickets.may_resume(stream, app.clock.monotonic_ms()) { 0 } else { app.clock.now_ms() };
     let Some(claims) = auth.sessions.read(token, TokenPurpose::Ticket, now_ms) else { return Ok(None) };
+    let opener = claims.opener.unwrap_or_default();
+    if !is_valid(context, opener)? {
+        return Ok(None);
+    }
     let account = account_of_generation(app, claims.user_id, claims.generation)?;
-    let proof = CallerProof::Ticket { generation: claims.generation, stream };
+    let proof = CallerProof::Ticket { generation: claims.generation, stream, opener };
     let scopes = TokenScopes { read: true, write: false, admin: false };
     Ok(account.map(|account| caller(&account, scopes, proof)))
+}
+
+/// Whether the credential behind a ticket is still valid. Its account is checked apart.
+fn is_valid(context: &ServerContext, opener: TicketOpener) -> Result<bool, ApiError> {
+    let is_known = match opener.key {
+        Some(key) => by_key(context, &key)?.is_some(),
+        None => true,
+    };
+    Ok(is_known && !is_over(&context.app, opener.until_ms))
+}
+
+fn is_over(app: &AppDependencies, until_ms: Option<u64>) -> bool {
+    until_ms.is_some_and(|end| end <= app.clock.now_ms())
 }
 
 fn active(app: &AppDependencies, user: UserId) -> Result<Option<Account>, ApiError> {
@@ -147,6 +176,12 @@ fn account_of_generation(
     generation: u32,
 ) -> Result<Option<Account>, ApiError> {
     Ok(active(app, user)?.filter(|account| account.generation == generation))
+}
+
+/// What the caller of a session or ticket may do now.
+fn of_generation(app: &AppDependencies, then: Caller, generation: u32) -> Result<Option<Caller>, ApiError> {
+    let account = account_of_generation(app, then.user, generation)?;
+    Ok(account.map(|account| caller(&account, then.scopes, then.proof)))
 }
 
 fn caller(account: &Account, scopes: TokenScopes, proof: CallerProof) -> Caller {

@@ -1,7 +1,7 @@
 //! The authenticated sender of a request, and what it may do.
 
 use super::access::RouteAccess;
-use super::ticket::TicketStream;
+use super::ticket::{TicketOpener, TicketStream};
 use crate::domain::account::{Role, TokenScopes};
 use crate::domain::id::UserId;
 use crate::http::error::ApiError;
@@ -9,7 +9,7 @@ use crate::ports::SecretDigest;
 use hyper::Method;
 
 /// The authenticated sender of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Caller {
     pub(crate) user: UserId,
     pub(crate) role: Role,
@@ -19,16 +19,16 @@ pub(crate) struct Caller {
 }
 
 /// How the caller was authenticated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum CallerProof {
     /// Not at all.
     Nobody,
     /// By `auth_mode: single`, or by the control key.
     Server,
     /// By a session.
-    Session { generation: u32 },
+    Session { generation: u32, until_ms: u64 },
     /// By a ticket, for this stream.
-    Ticket { generation: u32, stream: TicketStream },
+    Ticket { generation: u32, stream: TicketStream, opener: TicketOpener },
     /// By an API key.
     Key { digest: SecretDigest, until_ms: Option<u64> },
 }
@@ -58,6 +58,25 @@ impl Caller {
             CallerProof::Key { until_ms, .. } => until_ms,
             _ => None,
         }
+    }
+
+    /// The credential that a ticket for this caller stands for.
+    pub(crate) fn as_opener(self) -> TicketOpener {
+        match self.proof {
+            CallerProof::Key { digest, until_ms } => TicketOpener { key: Some(digest), until_ms },
+            CallerProof::Session { until_ms, .. } => TicketOpener { key: None, until_ms: Some(until_ms) },
+            CallerProof::Ticket { opener, .. } => opener,
+            CallerProof::Nobody | CallerProof::Server => TicketOpener::default(),
+        }
+    }
+
+    /// Whether it may do something that this one may not.
+    pub(crate) fn has_more_than(self, other: Self) -> bool {
+        let lacks = |then: bool, now: bool| then && !now;
+        lacks(self.role == Role::Admin, other.role == Role::Admin)
+            || lacks(self.scopes.read, other.scopes.read)
+            || lacks(self.scopes.write, other.scopes.write)
+            || lacks(self.scopes.admin, other.scopes.admin)
     }
 
     /// Checks role and scopes against the route.

@@ -18,6 +18,7 @@ mod session;
 pub mod setup_invite;
 mod state;
 pub(crate) mod ticket;
+mod watched_callers;
 mod window_counter;
 
 pub(crate) use access::RouteAccess;
@@ -26,6 +27,7 @@ pub(crate) use caller::{Caller, CallerProof};
 pub(crate) use rate_limit::RateLimitStatus;
 pub(crate) use session::{TICKET_S, TokenPurpose};
 pub(crate) use state::AuthState;
+pub(crate) use watched_callers::{ACCESS_LOST, RevocationSignal};
 
 #[cfg(test)]
 mod tests;

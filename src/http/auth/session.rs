@@ -1,5 +1,6 @@
 //! Signed tokens (JWT, HS256 only). Each names its purpose and is valid for no other.
 
+use super::ticket::TicketOpener;
 use crate::domain::account::Account;
 use crate::domain::id::UserId;
 use crate::http::error::ApiError;
@@ -40,6 +41,16 @@ pub(crate) struct SessionClaims {
     pub(crate) exp: u64,
     #[serde(rename = "use")]
     pub(crate) purpose: TokenPurpose,
+    /// What a ticket was made with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) opener: Option<TicketOpener>,
+}
+
+impl SessionClaims {
+    /// When the token expires, unix milliseconds.
+    pub(crate) fn until_ms(&self) -> u64 {
+        self.exp.saturating_mul(1_000)
+    }
 }
 
 /// Signs and verifies tokens.
@@ -59,6 +70,17 @@ impl SessionSigner {
         Self { signing: EncodingKey::from_secret(key), checking: DecodingKey::from_secret(key), rules }
     }
 
+    /// A ticket for a caller with this credential.
+    pub(crate) fn sign_ticket(
+        &self,
+        account: &Account,
+        opener: TicketOpener,
+        now_ms: u64,
+    ) -> Result<String, ApiError> {
+        let claims = claims(account, TokenPurpose::Ticket, now_ms, TICKET_S);
+        self.encode(&SessionClaims { opener: Some(opener), ..claims })
+    }
+
     /// A token that is valid for `lasts_s` seconds.
     pub(crate) fn sign(
         &self,
@@ -67,17 +89,11 @@ impl SessionSigner {
         now_ms: u64,
         lasts_s: u64,
     ) -> Result<String, ApiError> {
-        let iat = now_ms / 1_000;
-        let claims = SessionClaims {
-            user_id: account.id,
-            username: account.username.as_str().to_owned(),
-            role: account.role,
-            generation: account.generation,
-            iat,
-            exp: iat.saturating_add(lasts_s),
-            purpose,
-        };
-        jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &self.signing).map_err(|error| {
+        self.encode(&claims(account, purpose, now_ms, lasts_s))
+    }
+
+    fn encode(&self, claims: &SessionClaims) -> Result<String, ApiError> {
+        jsonwebtoken::encode(&Header::new(Algorithm::HS256), claims, &self.signing).map_err(|error| {
             tracing::error!(%error, "a session cannot be signed");
             ApiError::Internal
         })
@@ -90,5 +106,19 @@ impl SessionSigner {
         }
         let claims = jsonwebtoken::decode::<SessionClaims>(token, &self.checking, &self.rules).ok()?.claims;
         (claims.purpose == purpose && now_ms / 1_000 < claims.exp).then_some(claims)
+    }
+}
+
+fn claims(account: &Account, purpose: TokenPurpose, now_ms: u64, lasts_s: u64) -> SessionClaims {
+    let iat = now_ms / 1_000;
+    SessionClaims {
+        user_id: account.id,
+        username: account.username.as_str().to_owned(),
+        role: account.role,
+        generation: account.generation,
+        iat,
+        exp: iat.saturating_add(lasts_s),
+        purpose,
+        opener: None,
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::domain::hex::hex;
 use crate::ports::{RateWindow, RateWindows, SecretDigest};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,6 +30,18 @@ impl TicketStream {
     fn with_window<T>(self, act: impl FnOnce(&RateWindow<'_>) -> T) -> T {
         act(&RateWindow { name: "ticket stream", owner: &hex(&self.0), window_ms: RESUME_MS, limit: 1 })
     }
+}
+
+/// The credential that a ticket was made with, beside the account and its generation: the stream of the
+/// ticket ends with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub(crate) struct TicketOpener {
+    /// The digest of the API key, from which nobody can compute the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<SecretDigest>,
+    /// When the credential expires, unix milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) until_ms: Option<u64>,
 }
 
 /// When streams that tickets opened were last open. A restart forgets them, and nodes tell each other.

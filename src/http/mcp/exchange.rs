@@ -35,7 +35,7 @@ pub(super) async fn answer(
     let (progress, notifications) = token.map(ProgressNotifier::new).unzip();
     let performed = perform(context, request, (id, call), running, progress);
     if let Some(notifications) = notifications {
-        return Ok(reply_stream::open(context, notifications, performed));
+        return Ok(reply_stream::open(context, request.caller, notifications, performed));
     }
     Ok(match performed.await {
         Some(reply) => response::json(StatusCode::OK, &reply),

@@ -1,14 +1,16 @@
 //! A reply as server-sent events: notifications of progress, then the reply itself. When the client leaves,
 //! the stream is dropped, and the request with it.
 
+use crate::http::auth::{ACCESS_LOST, Caller};
 use crate::http::context::ServerContext;
-use crate::http::response::stream_body::{BodyError, StreamBody};
+use crate::http::middleware::revocation;
+use crate::http::response::stream_body::{BodyError, BodySource, StreamBody};
 use crate::http::response::{self, HttpResponse};
 use crate::http::server::shutdown::{Shutdown, ShutdownStage};
 use bytes::Bytes;
-use futures_util::stream::try_unfold;
 use serde_json::Value;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -26,28 +28,34 @@ struct ReplyStream {
 
 /// The response whose stream performs the request.
 pub(super) fn open(
-    context: &ServerContext,
+    context: &Arc<ServerContext>,
+    caller: Caller,
     notifications: mpsc::Receiver<Value>,
     performed: impl Future<Output = Option<Value>> + Send + 'static,
 ) -> HttpResponse {
     let shutdown = context.shutdown.clone();
     let stream = ReplyStream { notifications, performed: Some(Box::pin(performed)), shutdown };
-    response::events("text/event-stream", StreamBody::new(try_unfold(stream, ReplyStream::next)))
+    let body = StreamBody::new(stream, revocation::signal(context, caller));
+    response::events("text/event-stream", body)
 }
 
-impl ReplyStream {
-    async fn next(mut self) -> Result<Option<(Bytes, Self)>, BodyError> {
+impl BodySource for ReplyStream {
+    async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
         let Some(performed) = &mut self.performed else { return Ok(None) };
         tokio::select! {
             biased;
-            Some(notification) = self.notifications.recv() => Ok(Some((event(&notification), self))),
+            Some(notification) = self.notifications.recv() => Ok(Some(event(&notification))),
             reply = performed => {
                 self.performed = None;
-                Ok(reply.map(|reply| (event(&reply), self)))
+                Ok(reply.map(|reply| event(&reply)))
             }
-            () = tokio::time::sleep(HEARTBEAT) => Ok(Some((Bytes::from_static(b": \n\n"), self))),
+            () = tokio::time::sleep(HEARTBEAT) => Ok(Some(Bytes::from_static(b": \n\n"))),
             () = self.shutdown.reached(ShutdownStage::Closing) => Ok(None),
         }
+    }
+
+    fn end_revoked(&mut self) -> Result<Option<Bytes>, BodyError> {
+        Ok(Some(format!(": {ACCESS_LOST}\n\n").into()))
     }
 }
 

@@ -7,5 +7,6 @@ pub(crate) mod cors;
 pub(crate) mod host_origin;
 pub(crate) mod measurement;
 pub(crate) mod request_id;
+pub(crate) mod revocation;
 pub(crate) mod security_headers;
 pub(crate) mod tracker;

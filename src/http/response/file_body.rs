@@ -1,15 +1,13 @@
 //! A file as a response body, read piece by piece on threads that may block.
 
-use super::stream_body::BodyError;
+use super::stream_body::{BodyError, BodySource, StreamBody};
+use crate::http::auth::RevocationSignal;
 use crate::http::shared_threads::ThreadShare;
 use bytes::Bytes;
-use futures_util::Stream;
-use futures_util::stream::try_unfold;
 use hyper::body::Frame;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::OwnedSemaphorePermit;
@@ -19,20 +17,21 @@ const PIECE_BYTES: usize = 256 * 1024;
 
 /// A file as a body.
 pub(crate) struct FileBody {
-    pieces: Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Send>>,
+    pieces: StreamBody,
     left: u64,
 }
 
 impl FileBody {
-    /// The whole file. A permit is released with the body.
+    /// The whole file, unless the caller of the signal loses its access. A permit is released with the body.
     pub(crate) fn new(
         threads: ThreadShare,
         file: File,
+        signal: RevocationSignal,
         turn: Option<OwnedSemaphorePermit>,
     ) -> io::Result<Self> {
         let bytes = file.metadata()?.len();
         let place = FilePosition { threads, file: Arc::new(file), at: 0, end: bytes, _turn: turn };
-        Ok(Self { pieces: Box::pin(try_unfold(place, FilePosition::next)), left: bytes })
+        Ok(Self { pieces: StreamBody::new(place, signal), left: bytes })
     }
 
     /// Bytes still to be sent.
@@ -44,11 +43,12 @@ impl FileBody {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let polled = self.pieces.as_mut().poll_next(cx);
-        if let Poll::Ready(Some(Ok(piece))) = &polled {
-            self.left = self.left.saturating_sub(piece.len() as u64);
+        let polled = self.pieces.poll_frame(cx);
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            let bytes = frame.data_ref().map_or(0, Bytes::len);
+            self.left = self.left.saturating_sub(bytes as u64);
         }
-        polled.map_ok(Frame::data)
+        polled
     }
 }
 
@@ -60,8 +60,8 @@ struct FilePosition {
     _turn: Option<OwnedSemaphorePermit>,
 }
 
-impl FilePosition {
-    async fn next(mut self) -> Result<Option<(Bytes, Self)>, BodyError> {
+impl BodySource for FilePosition {
+    async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
         let wanted = usize::try_from(self.end - self.at).unwrap_or(PIECE_BYTES).min(PIECE_BYTES);
         if wanted == 0 {
             return Ok(None);
@@ -74,6 +74,6 @@ impl FilePosition {
         let read = reading.await.map_err(|_| BodyError::new("the reading thread died"))?;
         let piece = read.map_err(|error| BodyError::new(error.to_string()))?;
         self.at += wanted as u64;
-        Ok(Some((piece.into(), self)))
+        Ok(Some(piece.into()))
     }
 }

@@ -1,7 +1,9 @@
-//! A response body that the socket pulls, piece by piece.
+//! A response body that the socket pulls, piece by piece, while its caller may read it.
 
+use crate::http::auth::{ACCESS_LOST, RevocationSignal};
 use bytes::Bytes;
 use futures_util::Stream;
+use futures_util::stream::try_unfold;
 use hyper::body::Frame;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -17,12 +19,28 @@ impl BodyError {
     }
 }
 
+/// Makes the pieces of a body.
+pub(crate) trait BodySource: Send + 'static {
+    /// The next piece; `None` at the end.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, BodyError>> + Send;
+
+    /// The last piece when the caller has lost its access; a future of [`Self::next`] may have been dropped.
+    /// An error cuts the body off.
+    fn end_revoked(&mut self) -> Result<Option<Bytes>, BodyError> {
+        Err(BodyError::new(ACCESS_LOST))
+    }
+}
+
 /// A body that is rendered piece by piece.
 pub(crate) struct StreamBody(Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Send>>);
 
+/// A source, until it has ended, and the signal of its caller.
+type BodyState<S> = Option<Box<(S, RevocationSignal)>>;
+
 impl StreamBody {
-    pub(crate) fn new(pieces: impl Stream<Item = Result<Bytes, BodyError>> + Send + 'static) -> Self {
-        Self(Box::pin(pieces))
+    /// The body ends when the caller of the signal loses its access.
+    pub(crate) fn new(source: impl BodySource, signal: RevocationSignal) -> Self {
+        Self(Box::pin(try_unfold(Some(Box::new((source, signal))), next)))
     }
 
     pub(crate) fn poll_frame(
@@ -31,4 +49,15 @@ impl StreamBody {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         self.0.as_mut().poll_next(cx).map_ok(Frame::data)
     }
+}
+
+async fn next<S: BodySource>(state: BodyState<S>) -> Result<Option<(Bytes, BodyState<S>)>, BodyError> {
+    let Some(mut state) = state else { return Ok(None) };
+    let (source, signal) = &mut *state;
+    tokio::select! {
+        biased;
+        () = signal.revoked() => {}
+        piece = source.next() => return Ok(piece?.map(|piece| (piece, Some(state)))),
+    }
+    Ok(state.0.end_revoked()?.map(|last| (last, None)))
 }

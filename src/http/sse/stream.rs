@@ -10,15 +10,15 @@ use super::frame::{FrameRenderer, PagePart, TextMode};
 use super::long_frame::LongFrame;
 use super::shared_pages::{JobPages, PageSharing, SharedPage};
 use crate::domain::id::JobId;
-use crate::http::auth::{self, Caller, CallerProof};
+use crate::http::auth::{ACCESS_LOST, Caller};
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::middleware::measurement::MeasuredLifetime;
-use crate::http::response::stream_body::{BodyError, StreamBody};
+use crate::http::middleware::revocation;
+use crate::http::response::stream_body::{BodyError, BodySource, StreamBody};
 use crate::http::server::shutdown::{Shutdown, ShutdownStage};
 use crate::ports::{Store, StoreError};
 use bytes::Bytes;
-use futures_util::stream::try_unfold;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -32,9 +32,6 @@ const PAGE_EVENTS: usize = 256;
 const HOT_EVENTS: u64 = 32;
 /// A heartbeat comment follows this silence. It reads the log, too, so that a lost wake-up is only a delay.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// While events flow, the caller's account and key are checked again after this time; a silent stream checks
-/// them at each heartbeat.
-const CONFIRM: Duration = Duration::from_secs(2);
 /// Pause before a lost watch is subscribed again.
 const REWATCH: Duration = Duration::from_millis(200);
 /// After a shutdown clients reconnect after this time plus a random share of it, milliseconds.
@@ -83,7 +80,8 @@ impl OpenedStream {
         if reader.ended {
             reader.disarm_guard();
         }
-        StreamBody::new(try_unfold(reader, EventReader::next))
+        let signal = revocation::signal(&reader.context, reader.request.caller);
+        StreamBody::new(*reader, signal)
     }
 }
 
@@ -102,10 +100,10 @@ pub(crate) async fn open(
         cursor: request.after,
         last_seq: u64::MAX,
         parts: VecDeque::new(),
+        is_inside_frame: false,
         look: true,
         silence: Box::pin(tokio::time::sleep(HEARTBEAT)),
         sent_at: Instant::now(),
-        confirmed_at: Instant::now(),
         ended: false,
         guard: None,
         _lasting: (request.wire == StreamFormat::Sse).then(|| MeasuredLifetime::stream(&context.app.meter)),
@@ -147,14 +145,14 @@ struct EventReader {
     last_seq: u64,
     /// Rendered parts that the socket has not asked for yet.
     parts: VecDeque<PagePart>,
+    /// The start of a long frame was sent.
+    is_inside_frame: bool,
     /// Read the log even without a hint.
     look: bool,
     /// Ends [`HEARTBEAT`] after the last piece of the body or earlier; it is moved only when it ends.
     silence: Pin<Box<Sleep>>,
     /// When the last piece of the body was made. Some events have none.
     sent_at: Instant,
-    /// When the caller's account and key were last checked.
-    confirmed_at: Instant,
     ended: bool,
     guard: Option<Box<dyn DisconnectGuard>>,
     /// Counts the open stream.
@@ -176,19 +174,16 @@ enum WakeReason {
     Closing,
 }
 
-impl EventReader {
+impl BodySource for EventReader {
     /// The next piece of the body: frames, a piece of a long frame, a heartbeat, or the end.
-    async fn next(mut self: Box<Self>) -> Result<Option<(Bytes, Box<Self>)>, BodyError> {
+    async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
         loop {
             if let Some(piece) = self.piece().await.map_err(|error| self.cut(&error))? {
                 self.sent_at = Instant::now();
-                return Ok(Some((piece, self)));
+                return Ok(Some(piece));
             }
             if self.ended {
                 return Ok(None);
-            }
-            if !self.may_read() {
-                return Ok(self.interrupt(": the account or its credential is no longer valid\n"));
             }
             let hint = *self.newest.borrow_and_update();
             if self.look || hint > self.cursor || self.last_seq > self.cursor {
@@ -196,13 +191,14 @@ impl EventReader {
                     Err(StreamPageError::Frame(FrameError::Store(StoreError::Recovering)))
                         if self.request.wire == StreamFormat::Sse =>
                     {
+                        self.disarm_guard();
                         return Ok(self.interrupt(": the store is recovering; reconnect to resume\n"));
                     }
                     Err(StreamPageError::Frame(FrameError::Store(StoreError::Unreachable))) => {
                         tokio::time::sleep(REWATCH).await;
                         self.look = true;
                         let comment = self.comment(b": the database is away\n");
-                        return Ok(Some((comment, self)));
+                        return Ok(Some(comment));
                     }
                     Err(StreamPageError::Frame(
                         error @ (FrameError::Store(StoreError::Corrupt(_)) | FrameError::Torn { .. }),
@@ -231,14 +227,27 @@ impl EventReader {
                     if self.request.wire == StreamFormat::Sse {
                         // A comment alone: a blank line would end a block without data, and some clients
                         // make an event of it.
-                        return Ok(Some((Bytes::from_static(b": \n"), self)));
+                        return Ok(Some(Bytes::from_static(b": \n")));
                     }
                 }
-                WakeReason::Closing => return Ok(self.interrupt("")),
+                WakeReason::Closing => {
+                    self.disarm_guard();
+                    return Ok(self.interrupt(""));
+                }
             }
         }
     }
 
+    /// The reader counts as one that has left. Nothing may stand inside of a frame.
+    fn end_revoked(&mut self) -> Result<Option<Bytes>, BodyError> {
+        if self.is_inside_frame {
+            return Err(BodyError::new(ACCESS_LOST));
+        }
+        Ok(self.interrupt(&format!(": {ACCESS_LOST}\n")))
+    }
+}
+
+impl EventReader {
     /// A comment, which only server-sent events have; nothing in other formats.
     fn comment(&self, text: &'static [u8]) -> Bytes {
         if self.request.wire == StreamFormat::Sse { Bytes::from_static(text) } else { Bytes::new() }
@@ -268,7 +277,8 @@ impl EventReader {
         });
         let (slice, frame) = reading.await.map_err(|_| StreamPageError::Thread)?;
         let is_away = matches!(slice, Err(FrameError::Store(StoreError::Unreachable)));
-        if is_away || (slice.is_ok() && !frame.is_whole()) {
+        self.is_inside_frame = !frame.is_whole();
+        if is_away || (slice.is_ok() && self.is_inside_frame) {
             self.parts.push_front(PagePart::Long(frame));
         }
         if !is_away {
@@ -277,25 +287,6 @@ impl EventReader {
         tokio::select! {
             () = tokio::time::sleep(REWATCH) => Ok(Vec::new()),
             () = self.shutdown.reached(ShutdownStage::Closing) => Ok(slice?),
-        }
-    }
-
-    /// Whether the caller may still read: its account is active and its key was not revoked. A store that
-    /// cannot answer now is left to the next read of the log.
-    fn may_read(&mut self) -> bool {
-        if self.confirmed_at.elapsed() < CONFIRM {
-            return true;
-        }
-        self.confirmed_at = Instant::now();
-        self.record_ticket();
-        let confirmed = auth::confirm(&self.context, self.request.caller);
-        !matches!(confirmed, Err(ApiError::Unauthorized(_)))
-    }
-
-    /// The ticket that opened this stream may resume it.
-    fn record_ticket(&self) {
-        if let CallerProof::Ticket { stream, .. } = self.request.caller.proof {
-            self.context.auth.tickets.record_open(stream, self.context.app.clock.monotonic_ms());
         }
     }
 
@@ -362,25 +353,24 @@ impl EventReader {
 
     /// Ends the stream before its job. Server-sent events say when to reconnect, spread over time; the client
     /// resumes after its last id.
-    fn interrupt(mut self: Box<Self>, comment: &str) -> Option<(Bytes, Box<Self>)> {
+    fn interrupt(&mut self, comment: &str) -> Option<Bytes> {
         self.ended = true;
-        self.disarm_guard();
         if self.request.wire == StreamFormat::Ndjson {
             return None;
         }
         let random = self.context.app.entropy.random() % u128::from(RETRY_MS);
         let retry_ms = RETRY_MS.saturating_add(u32::try_from(random).unwrap_or_default());
-        Some((format!("{comment}retry: {retry_ms}\n").into(), self))
+        Some(format!("{comment}retry: {retry_ms}\n").into())
     }
 
     /// Ends the stream with an error, because the rest of the log cannot be read.
-    fn end_damaged(mut self: Box<Self>, error: FrameError) -> Result<Option<(Bytes, Box<Self>)>, BodyError> {
+    fn end_damaged(&mut self, error: FrameError) -> Result<Option<Bytes>, BodyError> {
         let frame = write_damage(self.request.wire, self.cursor);
         drop(self.cut(&StreamPageError::Frame(error)));
         self.ended = true;
         self.disarm_guard();
         let frame = frame.map_err(|error| BodyError::new(error.to_string()))?;
-        Ok(Some((frame.into(), self)))
+        Ok(Some(frame.into()))
     }
 
     fn cut(&self, error: &StreamPageError) -> BodyError {
@@ -391,7 +381,7 @@ impl EventReader {
 
 impl Drop for EventReader {
     fn drop(&mut self) {
-        self.record_ticket();
+        self.context.auth.record_open(self.request.caller, self.context.app.clock.monotonic_ms());
     }
 }
 

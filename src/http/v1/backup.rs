@@ -4,6 +4,7 @@
 use crate::http::blocking::on_own_thread;
 use crate::http::context::ServerContext;
 use crate::http::error::{ApiError, DAMAGED_DATA};
+use crate::http::middleware::revocation;
 use crate::http::request::context::RequestContext;
 use crate::http::response::file_body::FileBody;
 use crate::http::response::{self, HandlerResult};
@@ -26,7 +27,9 @@ pub(crate) async fn backup(context: &Arc<ServerContext>, request: &RequestContex
         }
         error => error.into(),
     });
-    let body = FileBody::new(context.app.threads_of(request.user), copied?, Some(turn)).map_err(|error| {
+    let (threads, signal) =
+        (context.app.threads_of(request.user), revocation::signal(context, request.caller));
+    let body = FileBody::new(threads, copied?, signal, Some(turn)).map_err(|error| {
         tracing::error!(%error, "a backup cannot be read");
         ApiError::Internal
     })?;

@@ -9,7 +9,7 @@ use crate::domain::account::{Account, AuthMode};
 use crate::domain::id::UserId;
 use crate::domain::secret::Secret;
 use crate::http::api::envelope;
-use crate::http::auth::{Caller, CallerProof, RouteAccess, TICKET_S, TokenPurpose, cookie};
+use crate::http::auth::{Caller, CallerProof, RouteAccess, TICKET_S, cookie};
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::body::RequestBody;
@@ -147,6 +147,7 @@ pub(crate) fn ticket(context: &ServerContext, request: &RequestContext) -> Handl
     }
     let app = &context.app;
     let account = app.users.account(request.user)?.ok_or(ApiError::NotFound("account"))?;
-    let ticket = context.auth.sessions.sign(&account, TokenPurpose::Ticket, app.clock.now_ms(), TICKET_S)?;
+    let ticket =
+        context.auth.sessions.sign_ticket(&account, request.caller.as_opener(), app.clock.now_ms())?;
     Ok(envelope::data(TicketResponse { ticket, expires_in: TICKET_S }))
 }

@@ -11,6 +11,7 @@ use crate::domain::workspace::Workspace;
 use crate::http::api::envelope;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
+use crate::http::middleware::revocation;
 use crate::http::request::body::{self, BufferedBody, RequestBody};
 use crate::http::request::conditions::{self, entity_tag};
 use crate::http::request::context::RequestContext;
@@ -21,6 +22,7 @@ use crate::ports::{DirectoryListing, FileEntry};
 use hyper::StatusCode;
 use hyper::header::{CONTENT_DISPOSITION, ETAG};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Deserialize)]
@@ -117,7 +119,7 @@ pub(crate) async fn list(context: &ServerContext, request: &RequestContext) -> H
 }
 
 /// `GET …/files/{path}`: the text of a file, or with `?raw=true` its bytes. The `ETag` is the file's version.
-pub(crate) async fn read(context: &ServerContext, request: &RequestContext) -> HandlerResult {
+pub(crate) async fn read(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     if request.query.flag("raw")? == Some(true) {
         return download(context, request).await;
     }
@@ -140,7 +142,7 @@ pub(crate) async fn read(context: &ServerContext, request: &RequestContext) -> H
 }
 
 /// The bytes of any file. A browser stores them and never shows them as a page of this server.
-async fn download(context: &ServerContext, request: &RequestContext) -> HandlerResult {
+async fn download(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let path = request.segment("path").to_owned();
     let opened = with_project(context, request, move |app, project| {
         let (file, _) = app.workspaces.open_file(&Workspace::from(&project), &path)?;
@@ -151,10 +153,12 @@ async fn download(context: &ServerContext, request: &RequestContext) -> HandlerR
     let mut response = if conditions::is_known(&request.headers, version)? {
         response::empty(StatusCode::NOT_MODIFIED)
     } else {
-        let body = FileBody::new(context.app.threads_of(request.user), file, None).map_err(|error| {
-            tracing::error!(%error, "a file of a project cannot be read");
-            ApiError::Internal
-        })?;
+        let signal = revocation::signal(context, request.caller);
+        let body =
+            FileBody::new(context.app.threads_of(request.user), file, signal, None).map_err(|error| {
+                tracing::error!(%error, "a file of a project cannot be read");
+                ApiError::Internal
+            })?;
         response::file(body)
     };
     response::set(&mut response, ETAG, &entity_tag(version));

@@ -8,8 +8,9 @@ use crate::domain::job_object::JobObject;
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
+use crate::http::middleware::revocation;
 use crate::http::request::context::RequestContext;
-use crate::http::response::stream_body::{BodyError, StreamBody};
+use crate::http::response::stream_body::{BodyError, BodySource, StreamBody};
 use crate::http::response::{self, HandlerResult};
 use crate::http::server::shutdown::{Shutdown, ShutdownStage};
 use crate::http::shared_threads::ThreadShare;
@@ -17,7 +18,6 @@ use crate::http::v1::jobs::view;
 use crate::http::v1::wait::{LOOK_EVERY, REWATCH};
 use crate::ports::{ChangeWatch, LineOutcome, LineResult, StoreError};
 use bytes::Bytes;
-use futures_util::stream::try_unfold;
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ pub(crate) async fn results(context: &Arc<ServerContext>, request: &RequestConte
     };
     let first = reader.read().await?;
     let reader = BatchResultReader { first: Some(first), ..reader };
-    Ok(response::lines(StreamBody::new(try_unfold(Box::new(reader), BatchResultReader::next))))
+    Ok(response::lines(StreamBody::new(reader, revocation::signal(context, request.caller))))
 }
 
 struct BatchResultReader {
@@ -76,8 +76,8 @@ struct BatchResultReader {
 /// The text, the start of the next page, and whether this is the last one.
 type ResultChunk = (Vec<u8>, u32, bool);
 
-impl BatchResultReader {
-    async fn next(mut self: Box<Self>) -> Result<Option<(Bytes, Box<Self>)>, BodyError> {
+impl BodySource for BatchResultReader {
+    async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
         while !self.is_over {
             self.news.borrow_and_update();
             let (text, at, is_over) = match self.first.take() {
@@ -86,7 +86,7 @@ impl BatchResultReader {
             };
             (self.at, self.is_over) = (at, is_over);
             if !text.is_empty() {
-                return Ok(Some((text.into(), self)));
+                return Ok(Some(text.into()));
             }
             if !self.is_over && self.follow {
                 tokio::select! {
@@ -99,7 +99,9 @@ impl BatchResultReader {
         }
         Ok(None)
     }
+}
 
+impl BatchResultReader {
     /// Waits while the database is away.
     async fn read_when_possible(&mut self) -> Result<ResultChunk, BodyError> {
         loop {

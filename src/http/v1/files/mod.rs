@@ -8,6 +8,7 @@ use crate::domain::limits::Limits;
 use crate::domain::stored_file::{FilePurpose, StoredFile};
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
+use crate::http::middleware::revocation;
 use crate::http::request::context::RequestContext;
 use crate::http::request::query::QueryString;
 use crate::http::request::quoted::quoted;
@@ -50,7 +51,8 @@ pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext)
 pub(crate) async fn content(context: &Arc<ServerContext>, request: &RequestContext) -> HandlerResult {
     let file = owned(context, request).await?;
     let opened = open_content(context, &file).await?;
-    let body = FileBody::new(context.app.threads_of(file.user), opened, None).map_err(|error| {
+    let (threads, signal) = (context.app.threads_of(file.user), revocation::signal(context, request.caller));
+    let body = FileBody::new(threads, opened, signal, None).map_err(|error| {
         tracing::error!(file = %file.id, %error, "the content of a file cannot be read");
         ApiError::Internal
     })?;

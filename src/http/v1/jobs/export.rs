@@ -10,12 +10,12 @@ use crate::domain::run_file::{end_line, file_line, header_line, named_files, rec
 use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
+use crate::http::middleware::revocation;
 use crate::http::request::context::RequestContext;
-use crate::http::response::stream_body::{BodyError, StreamBody};
+use crate::http::response::stream_body::{BodyError, BodySource, StreamBody};
 use crate::http::response::{self, HandlerResult, X_JOB_ID};
 use crate::ports::StoreError;
 use bytes::Bytes;
-use futures_util::stream::try_unfold;
 use hyper::StatusCode;
 use hyper::header::CONTENT_DISPOSITION;
 use std::sync::Arc;
@@ -28,7 +28,8 @@ pub(crate) async fn export(context: &Arc<ServerContext>, request: &RequestContex
     let (id, user): (JobId, _) = (request.id("job")?, request.user);
     let app = Arc::clone(&context.app);
     let run = context.app.blocking(user, move || RunExport::open(app, user, id)).await??;
-    let mut response = response::lines(StreamBody::new(try_unfold(Box::new(run), RunExport::next)));
+    let body = StreamBody::new(RunBody(Some(Box::new(run))), revocation::signal(context, request.caller));
+    let mut response = response::lines(body);
     response::set(&mut response, X_JOB_ID, &id.to_string());
     response::set(&mut response, CONTENT_DISPOSITION, &format!("attachment; filename=\"{id}.jsonl\""));
     Ok(response)
@@ -78,17 +79,6 @@ impl RunExport {
         Ok(Self { app, user, state, part, place: RecordPlace::BEFORE_FIRST, records: 0, images, files: 0 })
     }
 
-    async fn next(mut self: Box<Self>) -> Result<Option<(Bytes, Box<Self>)>, BodyError> {
-        let threads = self.app.threads_of(self.user);
-        let reading = threads.run(move || self.read().map(|text| (text, self)));
-        let read = reading.await.map_err(|_panic| BodyError::new("the reading thread died"))?;
-        let (text, run) = read.map_err(|error| {
-            tracing::error!(%error, "the export of a run was cut off");
-            BodyError::new("the run could not be read to its end")
-        })?;
-        Ok(text.map(|text| (text.into(), run)))
-    }
-
     /// The next lines; `None` at the end.
     fn read(&mut self) -> Result<Option<String>, StoreError> {
         match std::mem::replace(&mut self.part, ExportPart::Records) {
@@ -134,5 +124,23 @@ impl RunExport {
             Some(run) if run.state == self.state => Ok(()),
             _ => Err(StoreError::Io(format!("{} has changed while it was exported", self.state.id))),
         }
+    }
+}
+
+/// `None` while the run is being read.
+struct RunBody(Option<Box<RunExport>>);
+
+impl BodySource for RunBody {
+    async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
+        let Some(mut run) = self.0.take() else { return Ok(None) };
+        let threads = run.app.threads_of(run.user);
+        let reading = threads.run(move || run.read().map(|text| (text, run)));
+        let read = reading.await.map_err(|_panic| BodyError::new("the reading thread died"))?;
+        let (text, run) = read.map_err(|error| {
+            tracing::error!(%error, "the export of a run was cut off");
+            BodyError::new("the run could not be read to its end")
+        })?;
+        self.0 = Some(run);
+        Ok(text.map(Bytes::from))
     }
 }

@@ -5,6 +5,7 @@ use crate::domain::image::Image;
 use crate::domain::message::Message;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
+use crate::http::middleware::revocation;
 use crate::http::request::context::RequestContext;
 use crate::http::response::file_body::FileBody;
 use crate::http::response::{self, HandlerResult};
@@ -26,8 +27,9 @@ pub(crate) async fn show(context: &Arc<ServerContext>, request: &RequestContext)
     let contents = Arc::clone(&context.app.contents);
     let opened = context.app.blocking(user, move || contents.open(image.content)).await??;
     let opened = opened.filter(|file| file.metadata().is_ok_and(|found| found.len() == image.bytes));
+    let signal = revocation::signal(context, request.caller);
     let body = opened.ok_or_else(missing_content).and_then(|file| {
-        FileBody::new(context.app.threads_of(user), file, None).map_err(|error| {
+        FileBody::new(context.app.threads_of(user), file, signal, None).map_err(|error| {
             tracing::error!(job = %id, %error, "an image cannot be read");
             ApiError::Internal
         })

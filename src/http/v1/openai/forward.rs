@@ -5,13 +5,15 @@
 use super::body::KeyedBody;
 use super::failure;
 use crate::domain::id::UserId;
+use crate::http::auth::ACCESS_LOST;
 use crate::http::blocking::{CancelOnDrop, on_own_thread};
 use crate::http::context::{FORWARDS, ServerContext};
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
+use crate::http::middleware::revocation;
 use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
-use crate::http::response::stream_body::{BodyError, StreamBody};
+use crate::http::response::stream_body::{BodyError, BodySource, StreamBody};
 use crate::http::response::{self, HandlerResult};
 use crate::http::server::shutdown::{Shutdown, ShutdownStage};
 use crate::http::shares::{HeldShare, ShareOwner};
@@ -20,13 +22,12 @@ use crate::ports::{
     CancelReason, CancelToken, ForwardEndpoint, ForwardError, ForwardOutcome, ForwardRequest, ModelError,
 };
 use bytes::Bytes;
-use futures_util::stream::try_unfold;
 use hyper::StatusCode;
 use serde_json::{Map, Value};
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
@@ -63,7 +64,8 @@ async fn forward(
     body: RequestBody,
     endpoint: ForwardEndpoint,
 ) -> HandlerResult {
-    let (user, owner, socket) = (request.user, request.owner, request.socket.clone());
+    let (user, owner) = (request.user, request.owner);
+    let (caller, socket) = (request.caller, request.socket.clone());
     let body = KeyedBody::read(context, (user, &request.headers), body, endpoint.path()).await?;
     drop(request); // frees the headers while the call runs
     let asked = body.parse(context, move |map, app| read(map, user, endpoint, app));
@@ -74,14 +76,31 @@ async fn forward(
     let mut answer = ForwardedStream::begin(context, (user, owner), asked)?;
     let Some(first) = answer.piece().await? else { return Err(ApiError::Internal) };
     let kind = if is_stream { "text/event-stream" } else { "application/json" };
-    let pieces = try_unfold((Some(first), answer), move |(first, mut answer)| async move {
-        let piece = match first {
-            Some(first) => Some(first),
-            None => answer.next(is_stream).await?,
-        };
-        Ok::<_, BodyError>(piece.map(|piece| (piece, (None, answer))))
-    });
-    Ok(response::events(kind, StreamBody::new(pieces)))
+    let pieces = ForwardedPieces { first: Some(first), answer, is_stream };
+    Ok(response::events(kind, StreamBody::new(pieces, revocation::signal(context, caller))))
+}
+
+/// An answer, of which the first piece has arrived.
+struct ForwardedPieces {
+    first: Option<Bytes>,
+    answer: ForwardedStream,
+    is_stream: bool,
+}
+
+impl BodySource for ForwardedPieces {
+    async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
+        match self.first.take() {
+            Some(first) => Ok(Some(first)),
+            None => self.answer.next(self.is_stream).await,
+        }
+    }
+
+    fn end_revoked(&mut self) -> Result<Option<Bytes>, BodyError> {
+        if self.is_stream {
+            return Ok(Some(failure::frame(&ApiError::Unauthorized(ACCESS_LOST)).into()));
+        }
+        Err(BodyError::new(ACCESS_LOST))
+    }
 }
 
 fn read(
@@ -201,7 +220,7 @@ impl ClientPieces {
             Err(TrySendError::Closed(_)) => return ControlFlow::Break(()),
             Err(TrySendError::Full(piece)) => piece,
         };
-        let begin = Instant::now();
+        let begin = tokio::time::Instant::now();
         let sending = async { tokio::time::timeout(self.wait_left, self.sender.send(piece)).await };
         let sent = self.runtime.block_on(sending);
         self.wait_left = self.wait_left.saturating_sub(begin.elapsed());

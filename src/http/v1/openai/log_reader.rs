@@ -1,8 +1,7 @@
 //! Reads the events of a job as they are committed, for streams in a form of their own.
 
 use crate::domain::event::SequencedEvent;
-use crate::domain::id::JobId;
-use crate::http::auth::{self, Caller};
+use crate::domain::id::{JobId, UserId};
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::server::shutdown::{Shutdown, ShutdownStage};
@@ -19,8 +18,6 @@ const PAGE_EVENTS: usize = 256;
 const HOT_EVENTS: u64 = 32;
 /// A silence of this length is reported. The log is then read, too, so that a lost wake-up is only a delay.
 const SILENCE: Duration = Duration::from_secs(15);
-/// While events flow, the caller's account and key are checked again after this time.
-const CONFIRM: Duration = Duration::from_secs(2);
 /// Pause before a lost watch is subscribed again.
 const REWATCH: Duration = Duration::from_millis(200);
 
@@ -40,7 +37,7 @@ pub(super) struct LogReader {
     context: Arc<ServerContext>,
     shutdown: Shutdown,
     newest: watch::Receiver<u64>,
-    caller: Caller,
+    user: UserId,
     job: JobId,
     /// The last `seq` that was read.
     cursor: u64,
@@ -49,24 +46,21 @@ pub(super) struct LogReader {
     /// Read the log even without a hint.
     look: bool,
     silence: Pin<Box<Sleep>>,
-    /// When the caller's account and key were last checked.
-    confirmed_at: Instant,
 }
 
 impl LogReader {
     /// A reader at the start of the log.
-    pub(super) fn new(context: &Arc<ServerContext>, caller: Caller, job: JobId) -> Self {
+    pub(super) fn new(context: &Arc<ServerContext>, user: UserId, job: JobId) -> Self {
         Self {
             context: Arc::clone(context),
             shutdown: context.shutdown.clone(),
             newest: context.app.store.watch(job), // before the first read
-            caller,
+            user,
             job,
             cursor: 0,
             last_seq: 0,
             look: true,
             silence: Box::pin(tokio::time::sleep(SILENCE)),
-            confirmed_at: Instant::now(),
         }
     }
 
@@ -81,10 +75,9 @@ impl LogReader {
         self.job
     }
 
-    /// Waits for the next events. An error means that the log cannot be read, or no longer by this caller.
+    /// Waits for the next events. An error means that the log cannot be read.
     pub(super) async fn next(&mut self) -> Result<LogNews, ApiError> {
         loop {
-            self.confirm()?;
             let hint = *self.newest.borrow_and_update();
             if self.look || hint > self.cursor || self.last_seq > self.cursor {
                 match self.page(hint).await {
@@ -124,24 +117,11 @@ impl LogReader {
         let page = if is_hot {
             self.context.app.store.events(job, cursor, PAGE_EVENTS)?
         } else {
-            self.context.read(self.caller.user, move |store| store.events(job, cursor, PAGE_EVENTS)).await?
+            self.context.read(self.user, move |store| store.events(job, cursor, PAGE_EVENTS)).await?
         };
         self.look = false;
         self.last_seq = page.last_seq;
         self.cursor = page.events.last().map_or(cursor, |last| last.seq);
         Ok(page.events)
-    }
-
-    /// Fails if the caller's account is no longer active or its key was revoked. A store that cannot answer
-    /// now is left to the next read of the log.
-    fn confirm(&mut self) -> Result<(), ApiError> {
-        if self.confirmed_at.elapsed() < CONFIRM {
-            return Ok(());
-        }
-        self.confirmed_at = Instant::now();
-        match auth::confirm(&self.context, self.caller) {
-            Err(error @ ApiError::Unauthorized(_)) => Err(error),
-            Err(_) | Ok(()) => Ok(()),
-        }
     }
 }

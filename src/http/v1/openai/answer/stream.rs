@@ -5,16 +5,16 @@ use super::super::failure;
 use super::super::log_reader::{LogNews, LogReader};
 use super::pieces::{AnswerEnd, AnswerPieces};
 use crate::domain::event::SequencedEvent;
-use crate::http::auth::Caller;
+use crate::http::auth::{ACCESS_LOST, Caller};
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::middleware::measurement::MeasuredLifetime;
-use crate::http::response::stream_body::{BodyError, StreamBody};
+use crate::http::middleware::revocation;
+use crate::http::response::stream_body::{BodyError, BodySource, StreamBody};
 use crate::http::response::{self, HandlerResult};
 use crate::http::sse::stream::DisconnectGuard;
 use crate::http::v1::jobs::stream::StoredJob;
 use bytes::Bytes;
-use futures_util::stream::try_unfold;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -46,27 +46,27 @@ pub(crate) async fn open(
     pieces: AnswerPieces,
 ) -> HandlerResult {
     let StoredJob { job, guard, .. } = stored;
-    let mut stream = Box::new(AnswerStream {
+    let mut stream = AnswerStream {
         context: Arc::clone(context),
-        reader: LogReader::new(context, caller, job.id),
+        reader: LogReader::new(context, job.user, job.id),
         pieces,
         ready: Vec::new(),
         written_at: Instant::now(),
         has_ended: false,
         guard,
         _lasting: MeasuredLifetime::stream(&context.app.meter),
-    });
+    };
     let begun = tokio::time::timeout(HEAD_WAIT, stream.advance()).await;
     if let Ok(Err(error)) = begun {
         return Err(error);
     }
-    let body = StreamBody::new(try_unfold(stream, AnswerStream::next));
+    let body = StreamBody::new(stream, revocation::signal(context, caller));
     Ok(response::events("text/event-stream", body))
 }
 
-impl AnswerStream {
+impl BodySource for AnswerStream {
     /// The next frames.
-    async fn next(mut self: Box<Self>) -> Result<Option<(Bytes, Box<Self>)>, BodyError> {
+    async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
         if self.ready.is_empty() && !self.has_ended {
             match self.advance().await {
                 Ok(()) => {}
@@ -74,9 +74,18 @@ impl AnswerStream {
             }
         }
         let ready = std::mem::take(&mut self.ready);
-        if ready.is_empty() { Ok(None) } else { Ok(Some((ready.into(), self))) }
+        if ready.is_empty() { Ok(None) } else { Ok(Some(ready.into())) }
     }
 
+    /// The reader counts as one that has left.
+    fn end_revoked(&mut self) -> Result<Option<Bytes>, BodyError> {
+        let mut last = Vec::new();
+        self.pieces.writer().fail(&mut last, &ApiError::Unauthorized(ACCESS_LOST));
+        Ok(Some(last.into()))
+    }
+}
+
+impl AnswerStream {
     /// Reads on until there is something to send. An error ends the stream.
     async fn advance(&mut self) -> Result<(), ApiError> {
         while self.ready.is_empty() {

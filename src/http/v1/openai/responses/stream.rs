@@ -4,17 +4,17 @@
 use super::fold::{LogCut, ResponseFold, StreamedEvent};
 use super::unstored::UnstoredResponse;
 use crate::domain::event::SequencedEvent;
-use crate::http::auth::Caller;
+use crate::http::auth::{ACCESS_LOST, Caller};
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::middleware::measurement::MeasuredLifetime;
-use crate::http::response::stream_body::{BodyError, StreamBody};
+use crate::http::middleware::revocation;
+use crate::http::response::stream_body::{BodyError, BodySource, StreamBody};
 use crate::http::response::{self, HttpResponse};
 use crate::http::sse::stream::DisconnectGuard;
 use crate::http::v1::openai::failure;
 use crate::http::v1::openai::log_reader::{LogNews, LogReader};
 use bytes::Bytes;
-use futures_util::stream::try_unfold;
 use hyper::StatusCode;
 use serde_json::json;
 use std::sync::Arc;
@@ -54,20 +54,29 @@ pub(super) struct StreamReader {
 
 /// Streams on from where the fold stands.
 pub(super) fn open(context: &Arc<ServerContext>, fold: ResponseFold, reader: StreamReader) -> HttpResponse {
-    let reader = Box::new(ResponseReader::new(context, fold, reader));
-    response::events("text/event-stream", StreamBody::new(try_unfold(reader, next_frames)))
+    let signal = revocation::signal(context, reader.caller);
+    let frames = ResponseFrames(ResponseReader::new(context, fold, reader));
+    response::events("text/event-stream", StreamBody::new(frames, signal))
 }
 
-async fn next_frames(
-    mut reader: Box<ResponseReader>,
-) -> Result<Option<(Bytes, Box<ResponseReader>)>, BodyError> {
-    let frames = match reader.next().await {
-        ResponseNews::Events(events) => events.iter().map(StreamedEvent::to_frame).collect(),
-        ResponseNews::Silence => ": keep-alive\n\n".to_owned(),
-        ResponseNews::Failed { error, number } => error_frame(&error, number),
-        ResponseNews::End => return Ok(None),
-    };
-    Ok(Some((frames.into(), reader)))
+/// The events of a response as server-sent events.
+struct ResponseFrames(ResponseReader);
+
+impl BodySource for ResponseFrames {
+    async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
+        let frames = match self.0.next().await {
+            ResponseNews::Events(events) => events.iter().map(StreamedEvent::to_frame).collect(),
+            ResponseNews::Silence => ": keep-alive\n\n".to_owned(),
+            ResponseNews::Failed { error, number } => error_frame(&error, number),
+            ResponseNews::End => return Ok(None),
+        };
+        Ok(Some(frames.into()))
+    }
+
+    /// The reader counts as one that has left.
+    fn end_revoked(&mut self) -> Result<Option<Bytes>, BodyError> {
+        Ok(Some(error_frame(&ApiError::Unauthorized(ACCESS_LOST), self.0.fold.next_number()).into()))
+    }
 }
 
 /// The frame that ends a stream early.
@@ -95,7 +104,7 @@ impl ResponseReader {
         Self {
             context: Arc::clone(context),
             caller,
-            reader: LogReader::new(context, caller, fold.job()).after(fold.last_seq()),
+            reader: LogReader::new(context, caller.user, fold.job()).after(fold.last_seq()),
             has_ended: fold.end().is_some(),
             fold,
             _unstored: unstored,

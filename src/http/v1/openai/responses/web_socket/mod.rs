@@ -9,6 +9,7 @@ mod session;
 use crate::http::auth::RouteAccess;
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
+use crate::http::middleware::revocation;
 use crate::http::request::body::RequestBody;
 use crate::http::request::context::RequestContext;
 use crate::http::response::HandlerResult;
@@ -43,5 +44,7 @@ pub(crate) async fn connect(
     }
     let session = ResponseSession::new(context, &request, headers);
     let span = tracing::Span::current();
-    Ok(handshake.answer(Upgrade::new(|socket| session.run(socket).instrument(span))))
+    let signal = revocation::signal(context, request.caller);
+    let speak = |socket, signal| session.run(socket, signal).instrument(span);
+    Ok(handshake.answer(Upgrade::new(signal, speak)))
 }

@@ -1,7 +1,7 @@
 //! The responses of a connection, one after the other.
 
 use super::{error_event, message};
-use crate::http::auth::{self, Caller};
+use crate::http::auth::{self, ACCESS_LOST, Caller, RevocationSignal};
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::request::body::BufferedBody;
@@ -80,19 +80,31 @@ impl ResponseSession {
         }
     }
 
-    /// Answers messages until one side ends the connection.
-    pub(super) async fn run(mut self, io: UpgradedSocket) -> Option<UpgradedSocket> {
+    /// Answers messages until one side ends the connection, or its caller loses its access.
+    pub(super) async fn run(
+        mut self,
+        io: UpgradedSocket,
+        mut signal: RevocationSignal,
+    ) -> Option<UpgradedSocket> {
         let mut socket = MessageSocket::new(io, &self.context, self.owner).await;
-        let end = loop {
-            if let Err(end) = self.step(&mut socket).await {
-                break end;
-            }
+        let end = tokio::select! {
+            biased;
+            () = signal.revoked() => access_lost(Some(ApiError::Unauthorized(ACCESS_LOST))),
+            end = self.speak(&mut socket) => end,
         };
         if let SocketEnd::Closed { error: Some(error), .. } = &end {
             drop(socket.send(error_event::text(error, None)).await);
         }
         self.waiting.clear();
         Some(socket.close(end).await)
+    }
+
+    async fn speak(&mut self, socket: &mut MessageSocket) -> SocketEnd {
+        loop {
+            if let Err(end) = self.step(socket).await {
+                return end;
+            }
+        }
     }
 
     async fn step(&mut self, socket: &mut MessageSocket) -> Result<(), SocketEnd> {
@@ -227,13 +239,15 @@ fn lasted_long_enough() -> SocketEnd {
     SocketEnd::Closed { code: CloseCode::Away, reason: "60 minutes", error: Some(error) }
 }
 
+fn access_lost(error: Option<ApiError>) -> SocketEnd {
+    SocketEnd::Closed { code: CloseCode::Policy, reason: "please login", error }
+}
+
 /// Sends an error. One that ends the client's access or all streams ends the connection.
 async fn refuse(socket: &mut MessageSocket, error: ApiError, number: Option<u64>) -> Result<(), SocketEnd> {
     socket.send(error_event::text(&error, number)).await?;
     match error {
-        ApiError::Unauthorized(_) => {
-            Err(SocketEnd::Closed { code: CloseCode::Policy, reason: "please login", error: None })
-        }
+        ApiError::Unauthorized(_) => Err(access_lost(None)),
         _ => Ok(()),
     }
 }
