@@ -11,10 +11,13 @@ use super::readiness::ReadinessCache;
 use super::result_file_tasks::ResultFileTasks;
 use super::server::connection_table::connection_places;
 use super::server::shutdown::Shutdown;
+use super::shared_pages::SharedPages;
 use super::shared_threads::SharedThreads;
 use super::shares::SharedBudget;
-use super::sse::shared_pages::SharedPages;
-use crate::domain::id::UserId;
+use super::sse::shared_pages::FramePage;
+use super::v1::batches::result_page::BatchResultPage;
+use super::v1::end_look::EndLook;
+use crate::domain::id::{BatchId, JobId, UserId};
 use crate::ports::{Store, StoreError};
 use bytes::Bytes;
 use std::sync::atomic::Ordering;
@@ -64,7 +67,12 @@ pub(crate) struct ServerContext {
     /// Requests under way that are passed on to providers.
     pub(crate) forwards: Arc<SharedBudget>,
     /// Pages that the readers of a job share.
-    pub(crate) pages: Arc<SharedPages>,
+    pub(crate) pages: Arc<SharedPages<JobId, FramePage>>,
+    /// Pages that the followers of a batch's results share.
+    pub(crate) result_pages: Arc<SharedPages<BatchId, BatchResultPage>>,
+    /// Looks that those share who wait for the end of a job or batch.
+    pub(crate) job_ends: Arc<SharedPages<(UserId, JobId), EndLook>>,
+    pub(crate) batch_ends: Arc<SharedPages<(UserId, BatchId), EndLook>>,
     /// Rate limit of the access log.
     pub(crate) log_throttle: Arc<LogThrottle>,
     /// The rendered `/openapi.json`.
@@ -104,6 +112,9 @@ impl ServerContext {
             trials,
             forwards,
             pages: Arc::default(),
+            result_pages: Arc::default(),
+            job_ends: Arc::default(),
+            batch_ends: Arc::default(),
             log_throttle,
             openapi,
         }

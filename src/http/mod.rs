@@ -25,6 +25,7 @@ mod result_file_tasks;
 mod router;
 mod routes;
 mod server;
+mod shared_pages;
 mod shared_threads;
 mod shares;
 mod sse;

@@ -8,7 +8,7 @@ use super::cursor::beyond_log_error;
 use super::event::{FrameError, StreamFormat, write_damage};
 use super::frame::{FrameRenderer, PagePart, TextMode};
 use super::long_frame::LongFrame;
-use super::shared_pages::{JobPages, PageSharing, SharedPage};
+use super::shared_pages::{FramePage, JobPages, find};
 use crate::domain::id::JobId;
 use crate::http::auth::{ACCESS_LOST, Caller};
 use crate::http::context::ServerContext;
@@ -17,6 +17,7 @@ use crate::http::middleware::measurement::MeasuredLifetime;
 use crate::http::middleware::revocation;
 use crate::http::response::stream_body::{BodyError, BodySource, StreamBody};
 use crate::http::server::shutdown::{Shutdown, ShutdownStage};
+use crate::http::shared_pages::PageSharing;
 use crate::ports::{Store, StoreError};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -315,8 +316,8 @@ impl EventReader {
     /// unless the page is in the store's cache.
     async fn page(&mut self, hint: u64) -> Result<(), StreamPageError> {
         // Without a hint the log itself is read.
-        let sharing = if self.look { None } else { PageSharing::new(&self.pages, hint) };
-        let shared = sharing.as_ref().and_then(|sharing| sharing.find(&mut self.renderer));
+        let sharing = if self.look { None } else { PageSharing::new(&self.pages, Some(hint)) };
+        let shared = sharing.as_ref().and_then(|sharing| find(sharing, &mut self.renderer));
         let log = (self.request.job, self.cursor);
         let page = if let Some(page) = shared {
             page.into()
@@ -394,8 +395,8 @@ struct PageRead {
     is_end: bool,
 }
 
-impl From<SharedPage> for PageRead {
-    fn from(SharedPage { frames, cursor, last_seq, is_end, .. }: SharedPage) -> Self {
+impl From<FramePage> for PageRead {
+    fn from(FramePage { frames, cursor, last_seq, is_end, .. }: FramePage) -> Self {
         Self { parts: vec![PagePart::Frames(frames)], cursor, last_seq, is_end }
     }
 }
@@ -405,10 +406,10 @@ fn read(
     store: &dyn Store,
     (job, after): (JobId, u64),
     renderer: &mut FrameRenderer,
-    sharing: Option<&PageSharing>,
+    sharing: Option<&PageSharing<JobId, FramePage>>,
 ) -> Result<PageRead, FrameError> {
     // Another reader may have rendered it while this one waited for a thread.
-    if let Some(page) = sharing.and_then(|sharing| sharing.find(renderer)) {
+    if let Some(page) = sharing.and_then(|sharing| find(sharing, renderer)) {
         return Ok(page.into());
     }
     let start = renderer.position();
@@ -421,7 +422,7 @@ fn read(
         (sharing, start, parts.as_slice(), renderer.position())
     {
         let (frames, step) = (frames.clone(), renderer.step_text());
-        sharing.put(start, SharedPage { frames, cursor, last_seq, is_end, step });
+        sharing.put(start, FramePage { frames, cursor, last_seq, is_end, step });
     }
     Ok(PageRead { parts, cursor, last_seq, is_end })
 }

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod backup;
+mod batch_followers;
 mod cost;
 mod drain;
 mod events;

@@ -3,6 +3,7 @@
 pub(crate) mod anthropic;
 pub(crate) mod backup;
 pub(crate) mod batches;
+pub(crate) mod end_look;
 pub(crate) mod files;
 pub(crate) mod idempotency;
 pub(crate) mod jobs;

@@ -1,10 +1,12 @@
 //! `?wait=SECONDS`: holds the answer back until a job or batch has ended.
 
+use super::end_look::EndLook;
 use crate::domain::batch::Batch;
 use crate::domain::id::{BatchId, JobId, UserId};
 use crate::http::context::ServerContext;
 use crate::http::error::ApiError;
 use crate::http::server::shutdown::ShutdownStage;
+use crate::http::shared_pages::PageSharing;
 use crate::ports::{ChangeWatch, StoreError};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +26,8 @@ pub(crate) async fn for_job(
     seconds: u64,
 ) -> Result<(), ApiError> {
     let store = &context.app.store;
-    let is_over = || store.has_ended(user, id);
+    let ends = context.job_ends.of((user, id));
+    let is_over = |newest| EndLook::take(PageSharing::new(&ends, newest), || store.has_ended(user, id));
     held(context, seconds, || store.watch(id), is_over).await
 }
 
@@ -36,14 +39,16 @@ pub(crate) async fn for_batch(
 ) -> Result<(), ApiError> {
     let batches = &context.app.batches;
     let has_ended = |batch: Batch| batch.status.is_terminal() && !batch.lacks_files();
-    let is_over = || Ok(batches.batch(user, id)?.is_none_or(has_ended));
+    let ends = context.batch_ends.of((user, id));
+    let look = || Ok(batches.batch(user, id)?.is_none_or(has_ended));
+    let is_over = |newest| EndLook::take(PageSharing::new(&ends, newest), look);
     held(context, seconds, || batches.watch_batch(id), is_over).await
 }
 
 /// Returns when all lines of a batch have ended, or when the server closes.
 pub(crate) async fn for_lines(context: &ServerContext, user: UserId, id: BatchId) -> Result<(), ApiError> {
     let batches = &context.app.batches;
-    let is_over = || Ok(batches.batch(user, id)?.is_none_or(|batch| batch.status.is_terminal()));
+    let is_over = |_| Ok(batches.batch(user, id)?.is_none_or(|batch| batch.status.is_terminal()));
     let mut shutdown = context.shutdown.clone();
     tokio::select! {
         over = over(|| batches.watch_batch(id), is_over) => over,
@@ -55,7 +60,7 @@ async fn held(
     context: &ServerContext,
     seconds: u64,
     watch: impl Fn() -> ChangeWatch,
-    is_over: impl Fn() -> Result<bool, StoreError>,
+    is_over: impl Fn(Option<u64>) -> Result<bool, StoreError>,
 ) -> Result<(), ApiError> {
     if seconds == 0 {
         return Ok(());
@@ -68,16 +73,18 @@ async fn held(
     }
 }
 
-/// Waits on while the database is away, as streams do: the job goes on. `is_over` reads one row that was just
-/// written and so is cached: no blocking thread is needed.
+/// Waits on while the database is away, as streams do: the job goes on. `is_over` gets the newest change, or
+/// `None` if that is in doubt. It reads one row that was just written and so is cached: no blocking thread is
+/// needed.
 async fn over(
     watch: impl Fn() -> ChangeWatch,
-    is_over: impl Fn() -> Result<bool, StoreError>,
+    is_over: impl Fn(Option<u64>) -> Result<bool, StoreError>,
 ) -> Result<(), ApiError> {
     let mut news = watch(); // before the first read
+    let mut is_certain = true;
     loop {
-        news.borrow_and_update();
-        match is_over() {
+        let newest = *news.borrow_and_update();
+        match is_over(is_certain.then_some(newest)) {
             Ok(true) => return Ok(()),
             Ok(false) => {}
             Err(StoreError::Unreachable) => {
@@ -86,7 +93,9 @@ async fn over(
             }
             Err(error) => return Err(error.into()),
         }
-        if let Ok(Err(_)) = tokio::time::timeout(LOOK_EVERY, news.changed()).await {
+        let changed = tokio::time::timeout(LOOK_EVERY, news.changed()).await;
+        is_certain = matches!(changed, Ok(Ok(())));
+        if let Ok(Err(_)) = changed {
             tokio::time::sleep(REWATCH).await;
             news = watch();
         }
@@ -103,7 +112,7 @@ mod tests {
     async fn waited(answers: Vec<Result<bool, StoreError>>) -> (Result<(), ApiError>, Duration) {
         let (_sender, news) = watch::channel(0);
         let answers = Cell::new(answers.into_iter());
-        let next = || {
+        let next = |_| {
             let mut rest = answers.take();
             let answer = rest.next().expect("it reads no more");
             answers.set(rest);

@@ -13,7 +13,7 @@ use crate::http::dependencies::AppDependencies;
 use crate::http::health::{HealthResponse, ReadinessResponse};
 use crate::http::v1::batches::check::BatchCheckResponse;
 use crate::http::v1::batches::from_file::FileBatchRequest;
-use crate::http::v1::batches::results::BatchResultLine;
+use crate::http::v1::batches::result_lines::BatchResultLine;
 use crate::http::v1::batches::{BatchListResponse, DeletedBatchResponse};
 use crate::http::v1::jobs;
 use crate::http::v1::jobs::approval::{ApproveRequest, DecidedJobResponse, DenyRequest};

@@ -10,6 +10,8 @@ mod line;
 pub(crate) mod line_fault;
 mod options;
 pub(crate) mod result_files;
+pub(crate) mod result_lines;
+pub(crate) mod result_page;
 pub(crate) mod results;
 pub(crate) mod upload;
 
