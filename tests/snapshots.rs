@@ -67,7 +67,7 @@ fn commands(dir: &Path) -> Vec<Vec<String>> {
     assert!(pages.len() > 25 && pages.iter().all(|page| page.is_file()), "{listed}");
     let command_words = |page: &PathBuf| {
         let stem = page.file_stem().and_then(|stem| stem.to_str()).expect("a name");
-        stem.split('-').skip(1).map(str::to_owned).collect()
+        stem.splitn(3, '-').skip(1).map(str::to_owned).collect()
     };
     pages.iter().map(command_words).collect()
 }

@@ -1,12 +1,14 @@
 //! The set-up invite of a server without accounts. Its first account, the administrator's, needs this invite,
 //! whatever address the server listens on and whoever may register later.
 
+use super::control_file::address;
 use super::error::AppError;
 use super::secret_files::shared_session_key;
 use super::system::SystemEntropy;
 use crate::config::Config;
 use crate::domain::account::AuthMode;
 use crate::engine::EnginePorts;
+use crate::http::BoundAddress;
 use crate::http::setup_invite::{SetupInviteResponse, generate_setup_invite, setup_code};
 use crate::ports::{AccountError, Clock, Entropy, NodeStore, StoreError, ValidSetupInvite};
 use std::sync::Arc;
@@ -18,7 +20,7 @@ pub(super) fn at_start(
     ports: &EnginePorts,
     store: &dyn NodeStore,
     session_key: &[u8],
-    console_url: Option<&str>,
+    bound: &BoundAddress,
 ) -> Result<Option<SetupInviteResponse>, AppError> {
     let read = |error: StoreError| AppError::SetupInvite(error.into());
     if config.auth_mode == AuthMode::Single || !store.has_no_accounts().map_err(read)? {
@@ -32,7 +34,10 @@ pub(super) fn at_start(
         None => Ok((store.store_setup_invite(new, ValidSetupInvite::Replaced).wait()?, code)),
     });
     match stored {
-        Ok((invite, code)) => Ok(Some(SetupInviteResponse::new(&code, console_url, invite.expires_at_ms))),
+        Ok((invite, code)) => {
+            let console_url = console_url(config, Some(&address(bound)));
+            Ok(Some(SetupInviteResponse::new(&code, console_url.as_deref(), invite.expires_at_ms)))
+        }
         // Another node has made one meanwhile.
         Err(AccountError::AccountExists) => Ok(None),
         Err(error @ AccountError::Store(StoreError::Full | StoreError::LowDisk { .. })) => {

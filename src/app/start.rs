@@ -8,7 +8,7 @@ use super::file_parts::FileParts;
 use super::job_directories::{CleanerPorts, JobDirectoryCleaner};
 use super::mcp::McpProbe;
 use super::readiness::{DiskProbe, NodeProbe, StoreProbe};
-use super::secret_files::PendingSecrets;
+use super::secret_files::{PendingSecret, PendingSecrets};
 use super::self_test::{LevelStates, SandboxSelfTest, SelfTestListener};
 use super::setup_link;
 use super::shared_dir_watch::{FilesProbe, SharedDirWatch};
@@ -22,6 +22,7 @@ use crate::config::{Config, Listen};
 use crate::domain::address::AddressPolicy;
 use crate::domain::fair_share::FairShare;
 use crate::domain::id::IdGenerator;
+use crate::domain::log_chain::LogSigningKey;
 use crate::domain::tool::Strictness;
 use crate::engine::pool::WorkerPool;
 use crate::engine::scheduler::{SchedulerPorts, SchedulerThread};
@@ -99,26 +100,20 @@ impl App {
             EnginePorts { store: Arc::<dyn NodeStore>::clone(&store), model, tools, clock, entropy, meter };
         let self_test = SandboxSelfTest::prepare(&sandbox, on_report).map_err(AppError::Runtime)?;
         let pool = WorkerPool::spawn(worker_threads(config), &ports, &engine_limits(config))?;
-        let detector = pool.stall_detector(config.limits.stuck_job_s);
-        let scheduler = start_scheduler(&store, &ports, detector).map_err(AppError::Runtime)?;
+        let scheduler = start_scheduler(&store, &ports, pool.stall_detector(config.limits.stuck_job_s))?;
         let mut health = health_sources(&store, &pool, &self_test, mcp.as_ref(), files.watch.as_ref());
-        if config.names_tools() {
-            health.probes.push(Box::new(tools::ToolNamesProbe(Arc::clone(&ports.tools))));
-        }
+        health.probes.extend(tools::names_probe(config, &ports.tools));
         let (stages, shutdown) = ShutdownSender::new();
-        let (control, control_key) =
-            write_control_file(config, &bound, &*ports.entropy).map_err(AppError::Control)?;
+        let (control, control_key) = write_control_file(config, &bound, &*ports.entropy)?;
         let webhooks = webhooks::start(config, &ports, &store, addresses.clone(), secrets.webhook)?;
         let span_export = telemetry::start(config, &ports, &store)?;
-        store.set_log_key(secrets.log_key.wait_shared(&*store).map_err(AppError::LogKey)?);
-        let session_key = secrets.session_key.wait_shared(&*store).map_err(AppError::SessionKey)?;
+        let session_key = shared_keys(&*store, secrets.log_key, secrets.session_key)?;
         let console_url = setup_link::console_url(config, Some(&control_file::address(&bound)));
-        let setup_invite =
-            setup_link::at_start(config, &ports, &*store, &session_key, console_url.as_deref())?;
+        let setup_invite = setup_link::at_start(config, &ports, &*store, &session_key, &bound)?;
         let keys = (session_key, control_key);
         let http = HttpParts { health, addresses, files, audit, keys, metrics, sandbox, console_url };
-        let dependencies = http_dependencies(config, &ports, &store, http);
-        let serving = runtime.spawn(serve(listener, Arc::new(dependencies), shutdown));
+        let serving =
+            runtime.spawn(serve(listener, http_dependencies(config, &ports, &store, http), shutdown));
         Ok(Self {
             runtime,
             signals,
@@ -209,15 +204,25 @@ fn write_control_file(
     config: &Config,
     bound: &BoundAddress,
     entropy: &dyn Entropy,
-) -> std::io::Result<(Option<ControlFile>, SecretDigest)> {
+) -> Result<(Option<ControlFile>, SecretDigest), AppError> {
     let key = api_key::generate(SecretKind::Control, entropy);
     match ControlFile::write(&config.data_dir, bound, &key.secret) {
         Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
             tracing::warn!(%error, "cannot write control.json; commands on this machine need --server and --token");
             Ok((None, key.digest))
         }
-        written => Ok((Some(written?), key.digest)),
+        written => Ok((Some(written.map_err(AppError::Control)?), key.digest)),
     }
+}
+
+/// The keys that all nodes of a store have: the store gets that of the log, and that of sessions is returned.
+fn shared_keys(
+    store: &dyn NodeStore,
+    log_key: PendingSecret<LogSigningKey>,
+    session_key: PendingSecret<Vec<u8>>,
+) -> Result<Vec<u8>, AppError> {
+    store.set_log_key(log_key.wait_shared(store).map_err(AppError::LogKey)?);
+    session_key.wait_shared(store).map_err(AppError::SessionKey)
 }
 
 /// The limits of the loop.
@@ -244,7 +249,7 @@ fn start_scheduler(
     store: &Arc<dyn NodeStore>,
     ports: &EnginePorts,
     detector: StallDetector,
-) -> std::io::Result<SchedulerThread> {
+) -> Result<SchedulerThread, AppError> {
     let (clock, entropy) = (Arc::clone(&ports.clock), Arc::clone(&ports.entropy));
     SchedulerThread::start(
         SchedulerPorts {
@@ -256,6 +261,7 @@ fn start_scheduler(
         },
         detector,
     )
+    .map_err(AppError::Runtime)
 }
 
 fn start_runtime() -> Result<Runtime, AppError> {
@@ -344,7 +350,7 @@ fn http_dependencies(
     ports: &EnginePorts,
     store: &Arc<dyn NodeStore>,
     http: HttpParts,
-) -> AppDependencies {
+) -> Arc<AppDependencies> {
     let HttpParts { health, addresses, files, audit, keys, metrics, sandbox, console_url } = http;
     let memories = files.tools.memories(config, store);
     let FileParts { workspaces, contents, .. } = files;
@@ -357,7 +363,7 @@ fn http_dependencies(
         clock: Arc::clone(&ports.clock),
         started_ms: ports.clock.monotonic_ms(),
     };
-    AppDependencies {
+    Arc::new(AppDependencies {
         users: Arc::<dyn NodeStore>::clone(store),
         conversations: Arc::<dyn NodeStore>::clone(store),
         conversation_items: Arc::<dyn NodeStore>::clone(store),
@@ -409,7 +415,7 @@ fn http_dependencies(
         has_console: config.console,
         console_url,
         has_mcp_server: config.mcp_server.enabled,
-    }
+    })
 }
 
 /// The levels that jobs may choose.

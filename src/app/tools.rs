@@ -138,8 +138,13 @@ fn dormant_tools(config: &Config, has_mcp: bool) -> Vec<ToolNamespace> {
     beginnings.map(|beginning| ToolNamespace { beginning, is_listed: false }).collect()
 }
 
+/// The probe of the tools' names, if the configuration has any.
+pub(super) fn names_probe(config: &Config, tools: &Arc<dyn Toolbox>) -> Option<Box<dyn ReadinessProbe>> {
+    config.names_tools().then(|| -> Box<dyn ReadinessProbe> { Box::new(ToolNamesProbe(Arc::clone(tools))) })
+}
+
 /// Degraded while the configuration names tools that there are not.
-pub(super) struct ToolNamesProbe(pub(super) Arc<dyn Toolbox>);
+struct ToolNamesProbe(Arc<dyn Toolbox>);
 
 impl ReadinessProbe for ToolNamesProbe {
     fn name(&self) -> &'static str {

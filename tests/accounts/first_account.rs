@@ -130,21 +130,23 @@ fn check_registrations(server: &Listening, registration: &str, case: &str) {
     assert!(is_closed || dora["user"]["role"] == "user", "{case}: {dora}");
 }
 
+fn check_address(listen: &str, is_named: bool) {
+    for registration in ["null", "open", "invite", "closed"] {
+        let server = Listening::start(listen, is_named, registration);
+        let case = format!("{listen}, named: {is_named}, registration: {registration}");
+        check_registrations(&server, registration, &case);
+    }
+}
+
 #[test]
 fn p9_only_the_setup_invite_makes_the_first_account_at_every_address() {
     let public = public_address().map(|address| format!("{address}:0"));
     let addresses = ["127.0.0.1:0", "unix:DIR/socket", "0.0.0.0:0"].into_iter().chain(public.as_deref());
     std::thread::scope(|scope| {
         for listen in addresses {
-            scope.spawn(move || {
-                for is_named in [false, true] {
-                    for registration in ["null", "open", "invite", "closed"] {
-                        let server = Listening::start(listen, is_named, registration);
-                        let case = format!("{listen}, named: {is_named}, registration: {registration}");
-                        check_registrations(&server, registration, &case);
-                    }
-                }
-            });
+            for is_named in [false, true] {
+                scope.spawn(move || check_address(listen, is_named));
+            }
         }
     });
 }
