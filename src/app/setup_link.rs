@@ -1,5 +1,5 @@
-//! The set-up invite of a server without accounts. Its first account, the administrator's, needs this invite,
-//! whatever address the server listens on and whoever may register later.
+//! The set-up invite of a server without accounts. The first account is the administrator's and needs this
+//! invite. Neither the address of the server nor `registration` changes that.
 
 use super::control_file::address;
 use super::error::AppError;

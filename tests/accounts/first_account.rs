@@ -1,5 +1,5 @@
-//! The first account, the administrator's: only with the set-up invite, whatever address the server listens
-//! on, under whatever name it is asked, and whoever may register later.
+//! The first account is the administrator's and needs the set-up invite. Neither the address of the server,
+//! nor the name in the request, nor `registration` changes that.
 
 use super::{PASSWORD, ask, token, with};
 use crate::support::{Ran, Server, command, database, wait_until};

@@ -203,9 +203,15 @@ impl House {
     }
 
     fn session(&self, account: &Account) -> String {
-        SessionSigner::new(&KEY)
-            .sign(account, TokenPurpose::Session, self.clock.now_ms(), WEEK_S)
-            .expect("signed")
+        self.signed(account, TokenPurpose::Session, WEEK_S)
+    }
+
+    fn ticket(&self, account: &Account) -> String {
+        self.signed(account, TokenPurpose::Ticket, TICKET_S)
+    }
+
+    fn signed(&self, account: &Account, purpose: TokenPurpose, valid_s: u64) -> String {
+        SessionSigner::new(&KEY).sign(account, purpose, self.clock.now_ms(), valid_s).expect("signed")
     }
 }
 
@@ -295,9 +301,7 @@ async fn p9_read_only_routes_need_the_read_scope_only() {
 async fn p9_a_ticket_authenticates_only_an_event_stream() {
     let house = House::new();
     let ann = house.account("ann").await;
-    let ticket = SessionSigner::new(&KEY)
-        .sign(&ann, TokenPurpose::Ticket, house.clock.now_ms(), TICKET_S)
-        .expect("signed");
+    let ticket = house.ticket(&ann);
     let ask = async |path: &str| house.server.get(&format!("{path}?ticket={ticket}")).await.status;
     assert_eq!(ask("/api/conversations/none/messages/none/events").await, 404);
     assert_eq!(ask("/api/conversations/none/messages").await, 401, "a list is no stream");
@@ -307,9 +311,7 @@ async fn p9_a_ticket_authenticates_only_an_event_stream() {
 async fn a_ticket_resumes_its_stream_long_after_it_expired() {
     let house = House::new();
     let ann = house.account("ann").await;
-    let ticket = SessionSigner::new(&KEY)
-        .sign(&ann, TokenPurpose::Ticket, house.clock.now_ms(), TICKET_S)
-        .expect("signed");
+    let ticket = house.ticket(&ann);
     let (job, other) = (house.job(&ann).await, house.job(&ann).await);
     let ask = async |job: &JobId, query: &str| {
         house.server.get(&format!("/v1/jobs/{job}/events?{query}ticket={ticket}")).await.status
