@@ -12,8 +12,8 @@ use super::result_file_tasks::ResultFileTasks;
 use super::server::connection_table::connection_places;
 use super::server::shutdown::Shutdown;
 use super::shared_pages::SharedPages;
-use super::shared_threads::SharedThreads;
-use super::shares::SharedBudget;
+use super::shared_threads::{SharedThreads, ThreadPlace};
+use super::shares::{ShareOwner, SharedBudget};
 use super::sse::shared_pages::FramePage;
 use super::v1::batches::result_page::BatchResultPage;
 use super::v1::end_look::EndLook;
@@ -60,6 +60,8 @@ pub(crate) struct ServerContext {
     pub(crate) backups: Arc<Semaphore>,
     /// One permit: scrapes of `/metrics` run one at a time.
     pub(crate) scrapes: Arc<Semaphore>,
+    /// Turns to write much at once.
+    large_writes: Arc<SharedThreads>,
     /// Tasks that write files with the results of batches.
     pub(crate) result_files: ResultFileTasks,
     /// Permits for tool calls of operators.
@@ -108,6 +110,7 @@ impl ServerContext {
             mcp_sessions: Arc::default(),
             backups,
             scrapes,
+            large_writes: SharedThreads::for_large_writes(),
             result_files: ResultFileTasks::default(),
             trials,
             forwards,
@@ -129,6 +132,12 @@ impl ServerContext {
         let has_accounts = !self.read(Caller::NOBODY.user, move |_| users.has_no_accounts()).await?;
         self.auth.has_accounts.store(has_accounts, Ordering::Relaxed);
         Ok(has_accounts)
+    }
+
+    /// Waits until this user may make a write that fills a commit, which lasts as long as the returned value
+    /// lives.
+    pub(crate) async fn large_write(&self, user: UserId) -> Result<ThreadPlace, ApiError> {
+        self.large_writes.turn(ShareOwner::of_user(self.app.auth.mode, user)).await
     }
 
     /// Reads from the store on a thread that may block, when it is the user's turn. For everything longer

@@ -24,6 +24,9 @@ const PASSWORD_HASHES: usize = 1;
 /// Logins of one client that wait.
 const WAITING_LOGINS: usize = 32;
 
+/// Writes of one user that each fill a commit, such as lines of a batch, at the same time: what others write
+/// waits for that commit.
+const LARGE_WRITES: usize = 1;
 /// Batches of one user whose files are written at the same time.
 const RESULT_FILES: usize = 1;
 
@@ -150,6 +153,11 @@ impl SharedThreads {
     /// Turns to write the files of a batch, whose reads have threads of their own. Every batch may wait.
     pub(crate) fn for_result_files() -> Arc<Self> {
         Self::new("batches", RESULT_FILES, usize::MAX)
+    }
+
+    /// Turns to write much to the store. Every client with a request may wait.
+    pub(crate) fn for_large_writes() -> Arc<Self> {
+        Self::new("large writes", LARGE_WRITES, usize::MAX)
     }
 
     /// Waits for the client's turn, which lasts as long as the returned value lives.
@@ -299,6 +307,17 @@ mod tests {
         assert!(others[2].try_recv().is_err() && eve[2].try_recv().is_err(), "all are taken");
         drop(held.0);
         assert_eq!(others[2].try_recv().unwrap().owner, dan, "before the older ones of eve");
+    }
+
+    #[test]
+    fn a_large_write_waits_for_one_of_the_same_user_and_for_no_others() {
+        let writes = SharedThreads::for_large_writes();
+        let mut eve: Vec<_> = (0..2).map(|_| writes.enter(EVE).unwrap()).collect();
+        let first = eve[0].try_recv().unwrap();
+        assert!(writes.enter(BOB).unwrap().try_recv().is_ok());
+        assert!(eve[1].try_recv().is_err());
+        drop(first);
+        assert!(eve[1].try_recv().is_ok());
     }
 
     #[test]

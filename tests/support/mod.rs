@@ -19,8 +19,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// The binary under test.
+/// The binary that Cargo has built for the tests.
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_nanoclaw");
+
+/// The binary under test: Cargo's, or the file that `TEST_BINARY` names, such as a release.
+fn binary() -> PathBuf {
+    let Some(named) = std::env::var_os("TEST_BINARY") else { return BINARY.into() };
+    Path::new(&named).canonicalize().unwrap_or_else(|error| panic!("TEST_BINARY {named:?}: {error}"))
+}
 
 /// A number from the environment. The names do not begin with `NANOCLAW_`: the server refuses unknown ones
 /// of these.
@@ -58,7 +64,7 @@ impl Server {
 
     /// A server on an existing directory.
     pub(crate) fn start_in(dir: &Path, config: &str) -> Self {
-        Self::start_binary(Path::new(BINARY), dir, config)
+        Self::start_binary(&binary(), dir, config)
     }
 
     /// A server of another build.
@@ -68,14 +74,14 @@ impl Server {
 
     /// A server with these variables.
     pub(crate) fn start_with_environment(dir: &Path, config: &str, variables: &[(&str, PathBuf)]) -> Self {
-        let mut command = clean_command(Path::new(BINARY));
+        let mut command = clean_command(&binary());
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         Self::start_command(command, dir, config)
     }
 
     /// A server with more arguments.
     pub(crate) fn start_with_arguments(dir: &Path, config: &str, arguments: &[&str]) -> Self {
-        let mut command = clean_command(Path::new(BINARY));
+        let mut command = clean_command(&binary());
         command.arg("serve").args(arguments);
         Self::start_command(command, dir, config)
     }
@@ -320,7 +326,7 @@ pub(crate) fn against(upstream: &upstream::Upstream, extra: &str) -> String {
 
 /// The binary with these arguments and, of this environment, only `PATH`.
 pub(crate) fn command(arguments: &[&str]) -> Command {
-    let mut command = clean_command(Path::new(BINARY));
+    let mut command = clean_command(&binary());
     command.args(arguments);
     command
 }

@@ -86,7 +86,7 @@ pub(crate) async fn create(
     let opened = open(context, &file).await?;
     let (mut new, lines) = options.with_window(COMPLETION_WINDOW_S).new_batch(&context.app);
     let lines = NewBatchLines { file: Some(source.endpoint), ..lines };
-    let intake = BatchIntake::new(&context.app, lines);
+    let intake = BatchIntake::new(context, lines);
     let mut intake = read_lines(context, intake, opened, key).await?;
     if intake.is_dry_run() {
         return check::answer(context, intake).await;

@@ -8,6 +8,7 @@ use crate::domain::batch::{Batch, BatchEndpoint, BatchFault};
 use crate::domain::id::{BatchId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::limits::Limits;
+use crate::http::context::ServerContext;
 use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::v1::jobs::images;
@@ -39,6 +40,7 @@ pub(crate) struct NewBatchLines {
 
 /// The lines of a batch that is not accepted yet.
 pub(crate) struct BatchIntake {
+    context: Arc<ServerContext>,
     app: Arc<AppDependencies>,
     batch: NewBatchLines,
     splitter: LineSplitter,
@@ -61,11 +63,14 @@ pub(crate) struct BatchIntake {
 }
 
 impl BatchIntake {
-    pub(crate) fn new(app: &Arc<AppDependencies>, batch: NewBatchLines) -> Self {
+    pub(crate) fn new(context: &Arc<ServerContext>, batch: NewBatchLines) -> Self {
+        let app = Arc::clone(&context.app);
+        let splitter = LineSplitter::new(app.limits.body_bytes);
         Self {
-            app: Arc::clone(app),
+            context: Arc::clone(context),
+            app,
             batch,
-            splitter: LineSplitter::new(app.limits.body_bytes),
+            splitter,
             waiting: Vec::new(),
             waiting_bytes: 0,
             bytes: 0,
@@ -147,9 +152,11 @@ impl BatchIntake {
 
     /// Checks and stores the complete lines on a thread that may block.
     pub(crate) async fn store(mut self) -> Result<Self, ApiError> {
+        let turn = self.context.large_write(self.batch.user).await?;
         let threads = self.app.threads_of(self.batch.user);
         let storing = threads.run(move || {
             self.check_and_store()?;
+            drop(turn);
             Ok(self)
         });
         storing.await?
@@ -175,8 +182,14 @@ impl BatchIntake {
         new: NewBatch,
         key: Option<IdempotencyKey>,
     ) -> Result<Idempotent<Batch>, ApiError> {
+        let turn = self.context.large_write(self.batch.user).await?;
         let threads = self.app.threads_of(self.batch.user);
-        Ok(threads.run(move || self.accept_now(new, key)).await??)
+        let accepting = threads.run(move || {
+            let accepted = self.accept_now(new, key);
+            drop(turn);
+            accepted
+        });
+        Ok(accepting.await??)
     }
 
     fn accept_now(

@@ -52,7 +52,7 @@ pub(crate) async fn upload(
     let (user, key) = (options.user, options.key);
     let announced = body.announced_bytes();
     let (mut new, lines) = options.new_batch(&context.app);
-    let mut intake = BatchIntake::new(&context.app, lines);
+    let mut intake = BatchIntake::new(context, lines);
     intake.check_bytes(announced)?;
     if !intake.is_dry_run() {
         let announced = usize::try_from(announced).unwrap_or(usize::MAX);
