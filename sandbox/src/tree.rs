@@ -1,12 +1,12 @@
 //! Counts a directory tree while others may change it.
 //!
-//! The count follows no link, never leaves the tree, and enters directories that were made unreadable. Files
-//! without a name are not in the tree: the free space of the file system limits those.
+//! The count follows no link, never leaves the tree, and gives its owner access to a directory that cannot be
+//! listed or searched. Files without a name are not in the tree: `run::held_files` counts those.
 
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 
@@ -112,7 +112,8 @@ impl TreeCounter {
         let (kind, bytes) = match listed {
             FileType::RegularFile | FileType::Unknown => {
                 let wanted = StatxFlags::BASIC_STATS;
-                match rustix::fs::statx(directory, name, AtFlags::SYMLINK_NOFOLLOW, wanted) {
+                let stat = || rustix::fs::statx(directory, name, AtFlags::SYMLINK_NOFOLLOW, wanted);
+                match with_access(directory.as_fd(), stat) {
                     Ok(stat) => (FileType::from_raw_mode(stat.stx_mode.into()), self.bytes(&stat)),
                     // Removed since it was listed.
                     Err(_) => return false,
@@ -150,17 +151,38 @@ fn open_inside(anchor: impl AsFd, path: &CStr) -> rustix::io::Result<OwnedFd> {
         let flags = flags | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::openat2(anchor.as_fd(), path, flags, Mode::empty(), resolve)
     };
-    match open(OFlags::RDONLY) {
+    let inside = || match open(OFlags::RDONLY) {
+        // It was made unreadable. The O_PATH descriptor names this directory even if the path changes now.
         Err(Errno::ACCESS) => {
-            // It was made unreadable. The O_PATH descriptor names this directory even if the path changes
-            // now.
-            let directory = open(OFlags::PATH)?;
-            let itself = format!("/proc/self/fd/{}", directory.as_raw_fd());
-            rustix::fs::chmod(OsStr::from_bytes(itself.as_bytes()), Mode::RWXU)?;
-            open(OFlags::RDONLY)
+            open(OFlags::PATH).and_then(|directory| with_access(directory.as_fd(), || open(OFlags::RDONLY)))
         }
         other => other,
+    };
+    match (path.to_bytes().iter().rposition(|byte| *byte == b'/'), inside()) {
+        (Some(end), Err(Errno::ACCESS)) => {
+            let (parent, name) = path.to_bytes().split_at(end);
+            let parent = open_inside(anchor.as_fd(), &CString::new(parent).unwrap_or_default())?;
+            open_inside(parent, &CString::new(name.get(1..).unwrap_or_default()).unwrap_or_default())
+        }
+        (None, Err(Errno::ACCESS)) => with_access(anchor.as_fd(), inside),
+        (_, other) => other,
     }
+}
+
+/// Uses a directory; once more, with all rights of its owner, if a right is missing.
+fn with_access<T>(
+    directory: BorrowedFd<'_>,
+    work: impl Fn() -> rustix::io::Result<T>,
+) -> rustix::io::Result<T> {
+    work().or_else(|error| {
+        if error != Errno::ACCESS {
+            return Err(error);
+        }
+        let itself = format!("/proc/self/fd/{}", directory.as_raw_fd());
+        let mode = Mode::from_raw_mode(rustix::fs::fstat(directory)?.st_mode) | Mode::RWXU;
+        rustix::fs::chmod(OsStr::from_bytes(itself.as_bytes()), mode)?;
+        work()
+    })
 }
 
 #[cfg(test)]
@@ -210,13 +232,21 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_was_made_unreadable_is_counted() {
-        let home = tempfile::tempdir().unwrap();
-        let hidden = home.path().join("hidden");
-        std::fs::create_dir(&hidden).unwrap();
-        std::fs::write(hidden.join("file"), "x").unwrap();
-        std::fs::set_permissions(&hidden, std::fs::Permissions::from_mode(0o300)).unwrap();
-        assert_eq!(counted(home.path(), 100).entries(), 2);
+    fn a_directory_without_rights_is_counted() {
+        for mode in [0o300, 0o400, 0o000] {
+            for is_root in [false, true] {
+                let home = tempfile::tempdir().unwrap();
+                let root = home.path().join("root");
+                std::fs::create_dir_all(root.join("hidden/only directories")).unwrap();
+                std::fs::write(root.join("hidden/only directories/file"), "x").unwrap();
+                let hidden = if is_root { root.clone() } else { root.join("hidden") };
+                let opened =
+                    rustix::fs::open(&root, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
+                std::fs::set_permissions(&hidden, std::fs::Permissions::from_mode(mode)).unwrap();
+                let count = count_tree(&opened, 100).unwrap();
+                assert_eq!((count.entries(), count.bytes), (3, 1), "{mode:o}, {is_root}");
+            }
+        }
     }
 
     #[test]

@@ -53,7 +53,7 @@ const TRACES: &[(&str, &str)] = &[
         "__import__('time').tzname[0] == 'UTC'",
     ),
     ("import random\nrandom.seed(1)", "__import__('random').random() != 0.13436424411240122"),
-    ("import os\nos.umask(0o777)", "oct(__import__('os').umask(0o22)) == '0o22'"),
+    ("import os\nos.umask(0o277)", "oct(__import__('os').umask(0o22)) == '0o22'"),
     ("import linecache\nlinecache.cache.clear()", "True"),
     (
         "class Mine(dict): pass\nimport copyreg\ncopyreg.pickle(Mine, None or (lambda m: m))",

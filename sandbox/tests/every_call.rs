@@ -56,6 +56,9 @@ fn is_special(call: &Call) -> bool {
         || number == libc::SYS_arch_prctl && call[1] & 0xffff_ffff == SET_FS
 }
 
+/// `__O_TMPFILE`, which fails everywhere as on a file system that lacks such files.
+const O_TMPFILE: u64 = 0o20_000_000;
+
 /// Harmless arguments for every call: an invalid descriptor, an invalid address, an invalid length.
 fn harmless(number: i64) -> Call {
     let mut call = [u64::MAX; 7];
@@ -77,6 +80,9 @@ fn expected_effect(rows: &BTreeMap<i64, PolicyRow>, call: &Call) -> ExpectedEffe
     let number = call[0] & 0xffff_ffff;
     if number >= X32 {
         return ExpectedEffect::Killed;
+    }
+    if number == libc::SYS_openat.cast_unsigned() && call[3] & O_TMPFILE != 0 {
+        return ExpectedEffect::Answered(-i64::from(libc::EOPNOTSUPP));
     }
     let refused = ExpectedEffect::Answered(-i64::from(libc::EPERM));
     match rows.get(&number.cast_signed()).map(|row| &row.action) {

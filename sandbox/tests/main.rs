@@ -21,6 +21,7 @@ mod closed;
 mod every_call;
 mod figures;
 mod full_disk;
+mod hidden_bytes;
 mod host_calls;
 mod hostile;
 mod interpreters;

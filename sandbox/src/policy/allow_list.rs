@@ -8,11 +8,19 @@ const PROT_EXEC: u64 = 4;
 const O_PATH: u64 = 0o10_000_000;
 const O_ACCMODE: u64 = 0o3;
 const O_TRUNC: u64 = 0o1_000;
+/// `__O_TMPFILE`: a file that never gets a name. No count of a directory would show it.
+pub(super) const O_TMPFILE: u32 = 0o20_000_000;
+/// The rights of its owner by which a directory can be counted.
+pub(crate) const LISTABLE_MODE: u32 = 0o500;
+pub(super) const LISTABLE_BITS: u64 = LISTABLE_MODE as u64;
 /// `S_ISUID | S_ISGID`.
 const SET_ID: u64 = 0o6_000;
 /// `O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | __O_TMPFILE`.
-const WRITING: u64 = 0o3 | 0o100 | 0o1_000 | 0o2_000 | 0o20_000_000;
+const WRITING: u64 = 0o3 | 0o100 | 0o1_000 | 0o2_000 | O_TMPFILE as u64;
 const CLONE_THREAD: u64 = 0x0001_0000;
+const CLONE_FILES: u64 = 0x400;
+/// `CLOSE_RANGE_UNSHARE`.
+const UNSHARE: u64 = 2;
 /// Every `CLONE_NEW*` flag: time, mount, cgroup, uts, ipc, user, pid, net.
 const CLONE_ANY_NAMESPACE: u64 = 0x0000_0080 | 0x0002_0000 | 0x7e00_0000;
 
@@ -31,6 +39,10 @@ const TRUNCATE_ONLY_IF_WRITING: CallAction = AllowIf(&[
 /// `openat` without set-id bits on new files.
 const NO_SET_ID: CallAction = AllowIf(&[&[NEW_FILE_WITHOUT_SET_ID]]);
 const NEW_FILE_WITHOUT_SET_ID: ArgumentTest = bits(3, SET_ID, 0);
+/// `mkdirat` of a directory that can be listed and searched.
+const LISTABLE: CallAction = AllowIf(&[&[bits(2, LISTABLE_BITS, LISTABLE_BITS)]]);
+/// `umask` that leaves these bits of new directories.
+const LEAVES_LISTABLE: CallAction = AllowIf(&[&[bits(0, LISTABLE_BITS, 0)]]);
 /// `ioctl(TCGETS)`: `isatty` asks this.
 const IS_TERMINAL: &[ArgumentTest] = &[bits(1, LOW, 0x5401)];
 /// `ioctl(FIONBIO)`: Python's `setblocking` on its own socket pair; asyncio cannot start without it.
@@ -49,8 +61,10 @@ const NO_PRIORITY_INHERITANCE: CallAction = one_of!(operation:
 const OF_ITSELF: CallAction = AllowIf(&[&[bits(0, LOW, 0)]]);
 /// `getpriority(PRIO_PROCESS, self)`.
 const OWN_PRIORITY: CallAction = AllowIf(&[&[bits(0, LOW, 0), bits(1, LOW, 0)]]);
-/// A thread of the same process, and no new namespace.
-const THREAD: CallAction = AllowIf(&[&[bits(0, CLONE_THREAD | CLONE_ANY_NAMESPACE, CLONE_THREAD)]]);
+/// A thread of the same process, and no new namespace. The threads of a process share their descriptors, so
+/// that the server finds all of them in one place.
+const THREAD: CallAction = AllowIf(&[&[bits(0, THREAD_BITS, CLONE_THREAD | CLONE_FILES)]]);
+const THREAD_BITS: u64 = CLONE_THREAD | CLONE_FILES | CLONE_ANY_NAMESPACE;
 /// `socketpair(AF_UNIX, SOCK_STREAM | flags, 0)`.
 const UNIX_STREAM: CallAction =
     AllowIf(&[&[bits(0, LOW, 1), bits(1, LOW & !SOCK_FLAGS, 1), bits(2, LOW, 0)]]);
@@ -86,8 +100,13 @@ const DESCRIPTOR_CONTROL: CallAction = one_of!(command:
 /// Signals that a program may send itself. Those by which the parent recognises a limit or a forbidden call
 /// are absent.
 const HARMLESS_SIGNALS: CallAction = one_of!(signal: SIGINT SIGABRT SIGUSR1 SIGUSR2 SIGSEGV SIGALRM SIGTERM);
-/// A process or a thread, and no new namespace.
-const NO_NAMESPACE: CallAction = AllowIf(&[&[bits(0, CLONE_ANY_NAMESPACE, 0)]]);
+/// A process, or such a thread, and no new namespace.
+const NO_NAMESPACE: CallAction = AllowIf(&[
+    &[bits(0, CLONE_THREAD | CLONE_ANY_NAMESPACE, 0)],
+    &[bits(0, THREAD_BITS, CLONE_THREAD | CLONE_FILES)],
+]);
+/// `close_range` without a table of descriptors of the thread's own.
+const OF_SHARED_TABLE: CallAction = AllowIf(&[&[bits(2, UNSHARE, 0)]]);
 /// Queries of terminals, pipes and descriptors. None of them writes into a terminal's input.
 const TERMINAL_QUESTIONS: CallAction = AllowIf(&[
     IS_TERMINAL,
@@ -169,8 +188,10 @@ pub(super) const ALLOWED: &[SyscallRule] = rows! {
     Lenient OWN_PRIORITY, "the same": SYS_getpriority;
     Lenient ONLY_READS, "limits can be read, never set": SYS_prlimit64;
     WithDirectory Allow, "its own directory; landlock decides on paths":
-        SYS_mkdirat SYS_unlinkat SYS_renameat SYS_linkat SYS_symlinkat SYS_ftruncate SYS_fsync SYS_fdatasync
-        SYS_flock SYS_umask SYS_chdir SYS_fchdir;
+        SYS_unlinkat SYS_renameat SYS_linkat SYS_symlinkat SYS_ftruncate SYS_fsync SYS_fdatasync
+        SYS_flock SYS_chdir SYS_fchdir;
+    WithDirectory LISTABLE, "the same; the server counts what it can list": SYS_mkdirat;
+    WithDirectory LEAVES_LISTABLE, "the same": SYS_umask;
     WithDirectory NO_WHITEOUT, "the same": SYS_renameat2;
     WithDirectory Allow, "mmap.flush on its own files": SYS_msync;
     WithDirectory Allow, "names and sizes, no contents":
@@ -220,8 +241,9 @@ pub(super) const ALLOWED: &[SyscallRule] = rows! {
     Shell Answer(libc::ENOSYS), "landlock does not mediate it: it would show changes in any directory; tail and others continue without it":
         SYS_inotify_init1;
     Shell Allow, "descriptors that it already has":
-        SYS_close_range SYS_preadv2 SYS_pwritev2 SYS_splice SYS_tee SYS_fadvise64 SYS_readahead
+        SYS_preadv2 SYS_pwritev2 SYS_splice SYS_tee SYS_fadvise64 SYS_readahead
         SYS_sync_file_range;
+    Shell OF_SHARED_TABLE, "the same": SYS_close_range;
     Shell WITHIN_LIMITS, "the same; blocks count against limits": SYS_fallocate;
     Shell PLAIN_MESSAGES, "messages on its own socket pair": SYS_sendmsg SYS_recvmsg;
     Shell Allow, "the same": SYS_getsockopt SYS_getsockname SYS_getpeername;

@@ -35,6 +35,7 @@ mod seccomp;
 mod socket;
 mod x86_64;
 
+pub(crate) use allow_list::LISTABLE_MODE;
 pub(crate) use landlock::{
     LandlockDomain, LandlockError, PathAccess, PathRule, RulesetKind, SCOPE_ABI, TCP_ABI, TcpAccess,
     build_ruleset, restrict, restriction_number,

@@ -19,7 +19,7 @@ use seccompiler::{
 use thiserror::Error;
 
 use super::allow_list::{
-    ALLOWED, ALLOWED_WITH_SIGNAL_SCOPE, ALLOWED_WITH_TRUNCATION, ALLOWED_WITHOUT_TRUNCATION,
+    ALLOWED, ALLOWED_WITH_SIGNAL_SCOPE, ALLOWED_WITH_TRUNCATION, ALLOWED_WITHOUT_TRUNCATION, O_TMPFILE,
     SIGNAL_SCOPE_ABI, TRUNCATION_ABI,
 };
 use super::kill_list::{KILLED, NEEDED_BY_ZYGOTE, NEEDED_FOR_SET_UP};
@@ -36,7 +36,10 @@ const ARCHITECTURE: TargetArch = TargetArch::aarch64;
 const FIRST_X32_NUMBER: u32 = 0x4000_0000;
 
 const LOAD_NUMBER: sock_filter = sock_filter { code: 0x20, jt: 0, jf: 0, k: 0 };
+/// The lower 32 bits of the third argument.
+const LOAD_THIRD_ARGUMENT: sock_filter = sock_filter { code: 0x20, jt: 0, jf: 0, k: 32 };
 const JUMP_IF_EQUAL: u16 = 0x15;
+const JUMP_IF_SET: u16 = 0x45;
 const JUMP_IF_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 
@@ -171,6 +174,7 @@ fn kill_program(rules: &[&SyscallRule]) -> Result<BpfProgram, FilterError> {
 
 fn allow_program(rules: &[&SyscallRule], allows_seccomp: bool) -> Result<BpfProgram, FilterError> {
     let mut program = vec![LOAD_NUMBER];
+    program.extend(nameless_files());
     let mut allowed = BTreeMap::new();
     if allows_seccomp {
         allowed.insert(libc::SYS_seccomp, Vec::new());
@@ -191,6 +195,18 @@ fn allow_program(rules: &[&SyscallRule], allows_seccomp: bool) -> Result<BpfProg
     let filter = SeccompFilter::new(allowed, denied, SeccompAction::Allow, ARCHITECTURE)?;
     program.extend(BpfProgram::try_from(filter)?);
     Ok(program)
+}
+
+/// `openat` with `O_TMPFILE` fails as on a file system without such files: programs continue with a name.
+fn nameless_files() -> [sock_filter; 5] {
+    let number = u32::try_from(libc::SYS_openat).unwrap_or(u32::MAX);
+    [
+        sock_filter { code: JUMP_IF_EQUAL, jt: 0, jf: 4, k: number },
+        LOAD_THIRD_ARGUMENT,
+        sock_filter { code: JUMP_IF_SET, jt: 0, jf: 1, k: O_TMPFILE },
+        answer(SeccompAction::Errno(libc::EOPNOTSUPP.unsigned_abs())),
+        LOAD_NUMBER,
+    ]
 }
 
 fn supervised_calls(rules: &[&SyscallRule]) -> Option<SupervisedCalls> {

@@ -1,6 +1,8 @@
 //! Rules for calls that only x86-64 has. Newer architectures have only the `…at` forms.
 
 #[cfg(target_arch = "x86_64")]
+use super::allow_list::LISTABLE_BITS;
+#[cfg(target_arch = "x86_64")]
 use super::rule::CallAction::{self, Allow, AllowIf, Answer, Supervised};
 use super::rule::SyscallRule;
 #[cfg(target_arch = "x86_64")]
@@ -18,7 +20,8 @@ pub(super) const ALLOWED: &[SyscallRule] = rows! {
     All Allow, "file metadata; contents stay closed": SYS_stat SYS_lstat;
     All Allow, "the clock": SYS_time;
     WithDirectory Allow, "its own directory; landlock decides on paths":
-        SYS_unlink SYS_mkdir SYS_rmdir SYS_rename SYS_link SYS_symlink;
+        SYS_unlink SYS_rmdir SYS_rename SYS_link SYS_symlink;
+    WithDirectory LISTABLE, "the same; the server counts what it can list": SYS_mkdir;
     WithDirectory Allow, "names, no contents": SYS_access SYS_readlink;
     WithDirectory Allow, "copies of descriptors that it already has": SYS_dup2 SYS_pipe;
     WithDirectory Allow, "waiting on its own descriptors":
@@ -44,6 +47,10 @@ const THREAD_POINTER: CallAction = AllowIf(&[
     &[bits(0, LOW, 0x1003)],
     &[bits(0, LOW, 0x1004)],
 ]);
+
+/// `mkdir` of a directory that can be listed and searched.
+#[cfg(target_arch = "x86_64")]
+const LISTABLE: CallAction = AllowIf(&[&[bits(1, LISTABLE_BITS, LISTABLE_BITS)]]);
 
 /// `creat` without set-id bits on new files.
 #[cfg(target_arch = "x86_64")]

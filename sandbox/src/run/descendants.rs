@@ -1,11 +1,7 @@
 //! A program's processes, as `/proc` lists them.
 
-use std::collections::BTreeMap;
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-
-use crate::tree::BLOCK_BYTES;
+use std::path::{Path, PathBuf};
 
 /// The most bytes of one process id and its space in a list of children.
 const PID_BYTES: u64 = 8;
@@ -17,43 +13,48 @@ pub(crate) const MOST_TASKS: u64 = 4_096;
 /// would keep it busy until the machine is full.
 #[derive(Debug)]
 pub(crate) struct Descendants {
-    /// The process ids, the first process included.
-    pub pids: Vec<i32>,
+    /// The first process included.
+    pub processes: Vec<Process>,
     /// Their threads.
     pub tasks: u64,
+}
+
+/// A process and its threads. The threads share their memory and their descriptors (`policy`).
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub pid: i32,
+    /// Their directories in `/proc`.
+    threads: Vec<PathBuf>,
+}
+
+impl Process {
+    /// A thread that has not exited. The main thread may exit before the others; then the directory of the
+    /// process shows no descriptors.
+    pub(crate) fn live_thread(&self) -> Option<&Path> {
+        let has_memory = |thread: &&PathBuf| {
+            std::fs::read_to_string(thread.join("statm")).is_ok_and(|pages| !pages.starts_with("0 "))
+        };
+        self.threads.iter().find(has_memory).map(PathBuf::as_path)
+    }
 }
 
 impl Descendants {
     /// Of this process, until more than `max_tasks` threads are found.
     pub(crate) fn of(pid: i32, max_tasks: u64) -> Self {
-        let mut found = Self { pids: Vec::new(), tasks: 0 };
+        let mut found = Self { processes: Vec::new(), tasks: 0 };
         let mut pending = vec![pid];
         while let Some(pid) = pending.pop()
             && found.tasks <= max_tasks
         {
-            found.pids.push(pid);
-            let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { continue };
-            for task in tasks.flatten() {
-                found.tasks += 1;
-                pending.extend(first_children(&task.path(), max_tasks).unwrap_or_default());
+            let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+            let threads: Vec<PathBuf> = tasks.map(|task| task.path()).collect();
+            found.tasks += u64::try_from(threads.len()).unwrap_or(u64::MAX);
+            for thread in &threads {
+                pending.extend(first_children(thread, max_tasks).unwrap_or_default());
             }
+            found.processes.push(Process { pid, threads });
         }
         found
-    }
-
-    /// The bytes of files without a name on a device that they hold open. A server without privileges cannot
-    /// see the files of every program: `open_files` and `file_size_bytes` bound those.
-    pub(crate) fn nameless_bytes(&self, device: u64) -> u64 {
-        let mut files = BTreeMap::new();
-        for pid in &self.pids {
-            let Ok(links) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
-            for file in links.flatten().filter_map(|link| std::fs::metadata(link.path()).ok()) {
-                if file.nlink() == 0 && file.is_file() && file.dev() == device {
-                    files.insert(file.ino(), file.blocks().saturating_mul(BLOCK_BYTES));
-                }
-            }
-        }
-        files.into_values().fold(0, u64::saturating_add)
     }
 }
 

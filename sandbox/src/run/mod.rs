@@ -3,12 +3,14 @@
 mod child;
 mod count_schedule;
 mod descendants;
+mod held_files;
 mod output;
 mod quota;
 mod readers;
 mod registry;
 mod reserve;
 mod slots;
+mod unseen;
 mod watch;
 
 use std::path::{Path, PathBuf};
@@ -93,7 +95,7 @@ pub(crate) fn execute(
     let quota = workdir
         .map(|path| {
             let tree = TreeLimit::of(own_dir.is_some(), &limits, program.workdir_limit.as_ref());
-            DirectoryQuota::new(&path, tree, options.kept_free)
+            DirectoryQuota::new(&path, &limits, tree, options.kept_free)
         })
         .transpose()
         .map_err(|error| SandboxError::Watch(error.into()))?;

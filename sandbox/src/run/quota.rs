@@ -11,7 +11,9 @@ use rustix::fs::{Mode, OFlags};
 
 use super::count_schedule::{CountSchedule, TreeSize};
 use super::descendants::Descendants;
+use super::held_files::HeldBytes;
 use super::reserve::Reserve;
+use super::unseen::{CountedBytes, UnseenBytes, written_bytes};
 use crate::clock::now;
 use crate::limits::RunLimits;
 use crate::options::FreeSpace;
@@ -43,6 +45,9 @@ pub(crate) struct DirectoryQuota {
     /// The last known free space.
     free: TreeSize,
     reserve: Reserve,
+    unseen: UnseenBytes,
+    /// The largest file that the run can make.
+    max_file_bytes: u64,
     schedule: CountSchedule,
 }
 
@@ -85,9 +90,11 @@ impl TreeLimit {
 }
 
 impl DirectoryQuota {
-    /// For the directory at `root`. It is counted if it has a limit, or while its file system is nearly full.
+    /// For the directory at `root` of a run with these limits. It is counted if it has a limit of its own, or
+    /// while its file system is nearly full.
     pub(crate) fn new(
         root: &Path,
+        limits: &RunLimits,
         tree: Option<TreeLimit>,
         kept_free: FreeSpace,
     ) -> rustix::io::Result<Self> {
@@ -100,7 +107,9 @@ impl DirectoryQuota {
         // A private directory is empty now. Another one is counted when the file system is nearly full.
         let own = matches!(tree, Some(TreeLimit::Private { .. })).then(TreeSize::default);
         let schedule = CountSchedule::new(tree.as_ref().map_or(UNLIMITED, TreeLimit::max), free);
-        Ok(Self { root, device, tree, free, reserve: Reserve::new(floor, free, own), schedule })
+        let unseen = UnseenBytes::new(free.bytes, own.map(|own| own.bytes));
+        let (reserve, max_file_bytes) = (Reserve::new(floor, free, own), limits.file_size_bytes);
+        Ok(Self { root, device, tree, free, reserve, unseen, max_file_bytes, schedule })
     }
 
     /// The time until the next check.
@@ -123,7 +132,7 @@ impl DirectoryQuota {
         }
         let start = now();
         let count = if is_near || self.tree.is_some() {
-            self.own_use(&Descendants::of(guest, max_tasks))
+            self.own_use(&Descendants::of(guest, max_tasks), elapsed)
         } else {
             None
         };
@@ -140,11 +149,26 @@ impl DirectoryQuota {
         tree.exceeded(&self.count_tree()?)
     }
 
-    /// What the run stores now: its tree, and files without a name.
-    fn own_use(&self, guest: &Descendants) -> Option<TreeCount> {
+    /// The limit of the tree that the guest with this process id exceeds, whatever the schedule.
+    pub(crate) fn exceeded_now(
+        &mut self,
+        guest: i32,
+        max_tasks: u64,
+        elapsed: Duration,
+    ) -> Option<QuotaExcess> {
+        self.free = rustix::fs::fstatvfs(&self.root).map_or(self.free, |stat| TreeSize::free(&stat));
+        let count = self.own_use(&Descendants::of(guest, max_tasks), elapsed)?;
+        self.tree.as_ref()?.exceeded(&count)
+    }
+
+    /// What the run stores now: its tree, files without a name, and what it hides.
+    fn own_use(&mut self, guest: &Descendants, elapsed: Duration) -> Option<TreeCount> {
         let count = self.count_tree()?;
-        let bytes = count.bytes.saturating_add(guest.nameless_bytes(self.device));
-        Some(TreeCount { bytes, ..count })
+        let held = HeldBytes::of(guest, &self.root, self.device, self.max_file_bytes);
+        let listed = count.bytes.saturating_add(held.measured);
+        let counted = CountedBytes { free: self.free.bytes, listed, unmeasured: held.unmeasured };
+        let unseen = self.unseen.charge(elapsed, counted, || written_bytes(guest));
+        Some(TreeCount { bytes: listed.saturating_add(unseen), ..count })
     }
 
     fn count_tree(&self) -> Option<TreeCount> {

@@ -108,13 +108,14 @@ impl Drop for RunRegistration<'_> {
 /// The use of a program and its descendants. Processes that end meanwhile count nothing.
 fn use_of(pid: i32) -> KernelUse {
     let mut size = KernelUse::default();
-    for pid in Descendants::of(pid, MOST_TASKS).pids {
-        let Ok(links) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
+    for process in Descendants::of(pid, MOST_TASKS).processes {
+        let Some(thread) = process.live_thread() else { continue };
+        let Ok(links) = std::fs::read_dir(thread.join("fd")) else { continue };
         for link in links.flatten() {
             size.files = size.files.saturating_add(1);
             let is_epoll = std::fs::read_link(link.path()).is_ok_and(|target| target == Path::new(EPOLL));
             if is_epoll && size.watches < MOST_WATCHES {
-                let info = format!("/proc/{pid}/fdinfo/{}", link.file_name().to_string_lossy());
+                let info = thread.join("fdinfo").join(link.file_name());
                 size.watches = size.watches.saturating_add(watches(&std::fs::read(info).unwrap_or_default()));
             }
         }

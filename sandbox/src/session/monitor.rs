@@ -114,10 +114,11 @@ fn wait_for_end(
     state: &SessionState,
 ) -> (Option<String>, Option<SandboxError>) {
     let quota = own_dir.and_then(|path| {
-        DirectoryQuota::new(&path, Some(TreeLimit::private(limits)), FreeSpace::default()).ok()
+        DirectoryQuota::new(&path, limits, Some(TreeLimit::private(limits)), FreeSpace::default()).ok()
     });
     let mut monitor = SessionMonitor { limits, quota, tasks: 0 };
-    let mut next_directory_count = now() + DIRECTORY_PAUSE;
+    let session_start = now();
+    let mut next_directory_count = session_start + DIRECTORY_PAUSE;
     let mut pause = BUSY_PAUSE;
     let mut killed: Option<(String, Instant)> = None;
     loop {
@@ -135,7 +136,7 @@ fn wait_for_end(
         let mut reason = state.requested_end().or_else(|| monitor.check_tasks(guest, &mut pause));
         if reason.is_none() && now() >= next_directory_count {
             let start = now();
-            reason = monitor.check_directory();
+            reason = monitor.check_directory(guest, session_start.elapsed());
             next_directory_count = now() + DIRECTORY_PAUSE + start.elapsed() * COUNT_SHARE;
         }
         if let Some(reason) = reason {
@@ -164,8 +165,9 @@ impl SessionMonitor<'_> {
     }
 
     /// The reason to end a session with a too large private directory.
-    fn check_directory(&self) -> Option<String> {
-        self.quota.as_ref()?.exceeded_at_end()?;
+    fn check_directory(&mut self, guest: &RunChild, elapsed: Duration) -> Option<String> {
+        let max = self.limits.processes;
+        self.quota.as_mut()?.exceeded_now(guest.pid(), max, elapsed)?;
         let (bytes, entries) = (self.limits.own_directory_bytes, self.limits.own_directory_entries);
         Some(format!("its private directory held more than {bytes} bytes or {entries} entries"))
     }

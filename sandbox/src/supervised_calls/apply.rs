@@ -7,6 +7,7 @@ use rustix::io::Errno;
 
 use super::change::AttributeChange;
 use super::own_dirs::{OwnFile, own_link};
+use crate::policy::LISTABLE_MODE;
 
 /// The set-id bits and the sticky bit.
 const SPECIAL_BITS: u32 = 0o7_000;
@@ -14,7 +15,8 @@ const ALL_BITS: u32 = 0o7_777;
 /// The id that keeps an owner.
 const UNCHANGED: u32 = u32::MAX;
 
-/// Changes a file. Only files, directories and links have attributes that a command may change.
+/// Changes a file. Only files, directories and links have attributes that a command may change. A directory
+/// can always be listed and searched: a server without privileges could not count what it holds.
 pub(super) fn apply(file: &OwnFile, change: AttributeChange) -> Result<(), Errno> {
     let kind = FileType::from_raw_mode(file.stat.st_mode);
     if !matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Symlink) {
@@ -25,7 +27,9 @@ pub(super) fn apply(file: &OwnFile, change: AttributeChange) -> Result<(), Errno
         AttributeChange::Mode(mode) => {
             // A directory keeps the bits that it inherited from its parent.
             let kept = if kind == FileType::Directory { file.stat.st_mode & SPECIAL_BITS } else { 0 };
-            if mode & SPECIAL_BITS & !kept != 0 {
+            let taken = file.stat.st_mode & !mode;
+            let hides_entries = kind == FileType::Directory && taken & LISTABLE_MODE != 0;
+            if mode & SPECIAL_BITS & !kept != 0 || hides_entries {
                 return Err(Errno::PERM);
             }
             let mode = Mode::from_raw_mode(mode & ALL_BITS);

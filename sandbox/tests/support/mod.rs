@@ -4,6 +4,7 @@
 pub(crate) mod attacks;
 pub(crate) mod broker;
 pub(crate) mod canary;
+pub(crate) mod ordinary_user;
 pub(crate) mod session;
 
 use std::path::{Path, PathBuf};
@@ -35,7 +36,7 @@ pub(crate) const SOON: Duration = Duration::from_secs(20);
 pub(crate) fn options(scratch: &Path) -> SandboxOptions {
     SandboxOptions {
         levels: levels_with_timeout(PATIENT_MS),
-        child_exe: PathBuf::from(env!("CARGO_BIN_EXE_nanoclaw-sandbox-child")),
+        child_exe: ordinary_user::child_exe(),
         scratch_dir: scratch.to_owned(),
         ..SandboxOptions::default()
     }

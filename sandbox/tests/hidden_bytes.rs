@@ -1,0 +1,188 @@
+//! Bytes that a guest hides from the count of its directory: in directories without rights, and in files that
+//! no name, no descriptor of the main thread, or no readable process shows.
+
+use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus, Sandbox};
+
+use crate::support::ordinary_user::also_as_ordinary_user;
+use crate::support::{self, python};
+
+/// The limit of the private directory. Each program hides three times as much, in pieces that a count may see.
+const LIMIT_BYTES: u64 = 20 << 20;
+/// A program that hides its bytes sleeps for longer than this.
+const TIMEOUT_MS: u64 = 20_000;
+
+fn sandbox(scratch: &std::path::Path) -> Sandbox {
+    let mut options = support::options(scratch);
+    for limits in [&mut options.levels.shell, &mut options.levels.lenient] {
+        limits.own_directory_bytes = LIMIT_BYTES;
+        limits.timeout_ms = TIMEOUT_MS;
+    }
+    Sandbox::new(options).unwrap()
+}
+
+fn bash(code: &str) -> Program {
+    Program::new(Language::Bash, Level::Shell, code)
+}
+
+/// A command that runs a Python program behind a few definitions.
+fn python_command(code: &str) -> Program {
+    bash(&format!("python3 - <<'E'\n{DEFINITIONS}{code}\nE"))
+}
+
+const DEFINITIONS: &str = "import array, ctypes, os, socket, threading, time
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+def fill(f): os.posix_fallocate(f, 0, 10 << 20)
+def repeat(work): return [work() for _ in range(6)]
+def nameless():
+    f = os.open('x', os.O_CREAT | os.O_RDWR, 0o600)
+    os.unlink('x')
+    fill(f)
+    return f
+def send(sender, *files):
+    sender.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', files))])
+    for f in files: os.close(f)
+def map_and_close(f):
+    assert libc.mmap(None, ctypes.c_size_t(4096), 1, 1, f, ctypes.c_size_t(0)) != ctypes.c_void_p(-1).value
+    os.close(f)
+def in_thread(work):
+    ready = threading.Event()
+    threading.Thread(target=lambda: (work(), ready.set(), time.sleep(60))).start()
+    ready.wait()
+    libc.syscall(60 if os.uname().machine == 'x86_64' else 93, 0)
+def refused(work):
+    try: work()
+    except OSError: return True
+    return False
+";
+
+/// Ways to hide bytes, as Python of a command.
+const HIDING: &[(&str, &str)] = &[
+    (
+        "a directory that can be listed only",
+        "os.mkdir('d'); files = [os.open('d/%d' % n, os.O_CREAT | os.O_RDWR, 0o600) for n in range(6)]\n\
+         try: os.chmod('d', 0o400)\nfinally: [fill(f) for f in files]; time.sleep(60)",
+    ),
+    (
+        "the own directory without rights",
+        "os.mkdir('d'); os.chdir('d')\ntry: os.chmod('..', 0)\n\
+         finally: [fill(os.open('%d' % n, os.O_CREAT | os.O_RDWR, 0o600)) for n in range(6)]; time.sleep(60)",
+    ),
+    ("a file without a name", "files = repeat(nameless); time.sleep(60)"),
+    ("a file in flight", "a, b = socket.socketpair(); repeat(lambda: send(a, nameless())); time.sleep(60)"),
+    (
+        "a file in flight in a socket in flight",
+        "a, b = socket.socketpair(); c, d = socket.socketpair(); send(c, nameless()); c = c.detach()\n\
+         send(a, os.dup(c), d.detach()); c = socket.socket(fileno=c); repeat(lambda: send(c, nameless()))\n\
+         c.close(); time.sleep(60)",
+    ),
+    ("a mapped file", "repeat(lambda: map_and_close(nameless())); time.sleep(60)"),
+    ("a file of a thread that outlives the main one", "in_thread(lambda: repeat(nameless))"),
+    ("a mapped file of such a thread", "in_thread(lambda: repeat(lambda: map_and_close(nameless())))"),
+];
+
+/// The same as commands.
+const HIDING_COMMANDS: &[(&str, &str)] = &[
+    (
+        "a running program without a name",
+        "for i in 1 2 3 4 5 6; do cp /bin/sleep s; head -c 10M /dev/zero >>s; ./s 60 & sleep 0.1; rm s; done; wait",
+    ),
+    (
+        "a file of a program that nobody may read",
+        "cp /bin/bash b; chmod 111 b; \
+         ./b -c 'exec 3<>x; rm x; printf -v text %1000000s; for i in {1..60}; do printf %s \"$text\" >&3; done; \
+         sleep 60 3>&- & wait'",
+    ),
+];
+
+fn assert_limited(name: &str, record: &RunRecord) {
+    assert_eq!(
+        (record.status, record.limit.as_deref()),
+        (RunStatus::OutputLimit, Some("own_directory_bytes")),
+        "{name}: {record:#?}"
+    );
+}
+
+#[test]
+fn p8_hidden_bytes_count_against_the_private_directory() {
+    let _turn = support::exclusive();
+    also_as_ordinary_user("hidden_bytes::p8_hidden_bytes_count_against_the_private_directory", || {
+        let scratch = tempfile::tempdir().unwrap();
+        let sandbox = sandbox(scratch.path());
+        assert!(sandbox.report().able(), "{:#?}", sandbox.report());
+        let hiding = HIDING.iter().map(|(name, code)| (*name, python_command(code)));
+        let commands = HIDING_COMMANDS.iter().map(|(name, code)| (*name, bash(code)));
+        let lenient = "import os, time\nf = open('f', 'wb', 0); os.unlink('f')\n[f.write(b'x' * (1 << 20)) for _ in range(60)]; time.sleep(60)";
+        let lenient = [("a file without a name at lenient", python(Level::Lenient, lenient))];
+        let programs = hiding.chain(commands).chain(lenient).collect();
+        let records =
+            support::in_parallel(programs, 4, |(name, program)| (name, sandbox.run(&program, &|| false)));
+        let held = |record: &RunRecord| record.limit.as_deref() == Some("own_directory_bytes");
+        let hidden: Vec<_> =
+            records.iter().filter(|(_, record)| !held(record)).map(|(name, _)| name).collect();
+        assert!(hidden.is_empty(), "hidden: {hidden:#?}\n{records:#?}");
+        records.iter().for_each(|(name, record)| assert_limited(name, record));
+        drop(sandbox);
+        support::assert_nothing_left(scratch.path());
+    });
+}
+
+/// Each line is True if the directory kept the rights by which it is counted.
+const DIRECTORY_RIGHTS: &str = "import stat
+os.mkdir('d'); os.mkdir('d/e'); d = os.open('d', os.O_RDONLY)
+for mode in 0, 0o100, 0o300, 0o400, 0o600, 0o677, 0o277:
+    for work in (lambda: os.chmod('d', mode), lambda: os.fchmod(d, mode), lambda: os.chmod('e', mode, dir_fd=d),
+                 lambda: os.chmod('.', mode), lambda: os.mkdir('n', mode), lambda: os.mkdir('n', mode, dir_fd=d)):
+        if not refused(work): print('took rights: %o' % mode)
+for mask in 0o777, 0o700, 0o400, 0o100:
+    if not refused(lambda: os.umask(mask)): print('umask %o' % mask)
+os.mkdir('m')
+for mode in 0o500, 0o555, 0o711, 0o700:
+    os.chmod('d', mode); os.fchmod(d, mode)
+for name in '.', 'd', 'd/e', 'm':
+    if os.stat(name).st_mode & 0o500 != 0o500: print(name, 'lacks rights')
+os.mkdir('r', 0o555); os.umask(0o277); f = open('f', 'w'); os.fchmod(f.fileno(), 0)
+print('done')";
+
+#[test]
+fn a_directory_keeps_the_rights_by_which_it_is_counted() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = sandbox(scratch.path());
+    let record = sandbox.run(&python_command(DIRECTORY_RIGHTS), &|| false);
+    assert_eq!(record.stdout, "done\n", "{record:#?}");
+    let lenient = "import os\ndef refused(work):\n    try: work()\n    except PermissionError: return True\n\
+                   print(refused(lambda: os.mkdir('d', 0o300)), refused(lambda: os.umask(0o777)), os.mkdir('d', 0o700))";
+    let record = sandbox.run(&python(Level::Lenient, lenient), &|| false);
+    assert_eq!(record.stdout, "True True None\n", "{record:#?}");
+    drop(sandbox);
+    support::assert_nothing_left(scratch.path());
+}
+
+#[test]
+fn no_file_begins_without_a_name_and_programs_do_without() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = sandbox(scratch.path());
+    let code = "import os, tempfile\ntry: os.open('.', os.O_TMPFILE | os.O_RDWR, 0o600)\nexcept OSError as e: print(e.errno)\n\
+                f = tempfile.TemporaryFile(dir='.'); f.write(b'x' * 5); f.seek(0); print(len(f.read()))";
+    for program in [python_command(code), python(Level::Lenient, code)] {
+        let record = sandbox.run(&program, &|| false);
+        assert_eq!(record.stdout, format!("{}\n5\n", libc::EOPNOTSUPP), "{record:#?}");
+    }
+}
+
+/// A thread with descriptors of its own would hide them: the server looks at one thread of a process.
+#[test]
+fn threads_share_their_descriptors() {
+    let _turn = support::exclusive();
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = sandbox(scratch.path());
+    // CLONE_VM | CLONE_FS | CLONE_SIGHAND | CLONE_THREAD, without CLONE_FILES. Without a stack of its own the
+    // new thread would crash.
+    let code = "clone = 56 if os.uname().machine == 'x86_64' else 220\n\
+                print(libc.syscall(clone, 0x10b00, 0, 0, 0, 0), ctypes.get_errno())\n\
+                print(libc.syscall(436, 900, 901, 2), ctypes.get_errno(), libc.syscall(436, 900, 901, 0))";
+    let record = sandbox.run(&python_command(code), &|| false);
+    assert_eq!(record.stdout, "-1 1\n-1 1 0\n", "{record:#?}");
+}
