@@ -1,6 +1,8 @@
 //! Bytes that a guest hides from the count of its directory: in directories without rights, and in files that
 //! no name, no descriptor of the main thread, or no readable process shows.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus, Sandbox};
 
 use crate::support::ordinary_user::also_as_ordinary_user;
@@ -127,7 +129,54 @@ fn p8_hidden_bytes_count_against_the_private_directory() {
     });
 }
 
-/// Each line is True if the directory kept the rights by which it is counted.
+/// What an innocent program may do at the same time: it holds small files without names, maps one, sends some,
+/// rewrites one, and has threads and children.
+const INNOCENT: &str = "import mmap, subprocess, tempfile
+def small():
+    f = os.open('y', os.O_CREAT | os.O_RDWR, 0o600); os.unlink('y'); os.write(f, b'x' * 4096); return f
+held = [small() for _ in range(8)]; mapped = mmap.mmap(small(), 4096)
+a, b = socket.socketpair()
+for _ in range(20):
+    send(a, small()); b.recvmsg(1, 64)
+threads = [threading.Thread(target=time.sleep, args=(0.5,)) for _ in range(4)]
+[t.start() for t in threads]
+with open('rewritten', 'wb') as f:
+    for _ in range(60): f.seek(0); f.write(b'x' * (1 << 20))
+t = tempfile.TemporaryFile(dir='.'); t.write(b'x' * (1 << 20)); t.flush()
+subprocess.run(['sleep', '0.5'], check=True)
+[t.join() for t in threads]
+print('done')";
+
+#[test]
+fn p8_an_innocent_program_beside_those_that_hide_bytes_ends_normally() {
+    let _turn = support::exclusive();
+    also_as_ordinary_user(
+        "hidden_bytes::p8_an_innocent_program_beside_those_that_hide_bytes_ends_normally",
+        || {
+            let scratch = tempfile::tempdir().unwrap();
+            let sandbox = sandbox(scratch.path());
+            let hiding = "repeat(lambda: map_and_close(nameless())); time.sleep(60)";
+            let programs = [python_command(hiding), python_command(INNOCENT)];
+            let both = (0..20).flat_map(|_| programs.iter().cloned().zip([false, true])).collect();
+            let records = support::in_parallel(both, 4, |(program, is_innocent)| {
+                (is_innocent, sandbox.run(&program, &|| false))
+            });
+            for (is_innocent, record) in records {
+                if is_innocent {
+                    assert_eq!(
+                        (record.status, record.stdout.as_str()),
+                        (RunStatus::Ok, "done\n"),
+                        "{record:#?}"
+                    );
+                } else {
+                    assert_limited("a mapped file", &record);
+                }
+            }
+        },
+    );
+}
+
+/// Prints each way by which a directory loses the rights by which it is counted.
 const DIRECTORY_RIGHTS: &str = "import stat
 os.mkdir('d'); os.mkdir('d/e'); d = os.open('d', os.O_RDONLY)
 for mode in 0, 0o100, 0o300, 0o400, 0o600, 0o677, 0o277:
@@ -185,4 +234,36 @@ fn threads_share_their_descriptors() {
                 print(libc.syscall(436, 900, 901, 2), ctypes.get_errno(), libc.syscall(436, 900, 901, 0))";
     let record = sandbox.run(&python_command(code), &|| false);
     assert_eq!(record.stdout, "-1 1\n-1 1 0\n", "{record:#?}");
+}
+
+/// The server can read what lenient Python has open, without privileges, too. Landlock keeps other guests away.
+#[test]
+fn p7_no_other_guest_looks_into_lenient_python() {
+    let _turn = support::exclusive();
+    also_as_ordinary_user("hidden_bytes::p7_no_other_guest_looks_into_lenient_python", || {
+        let scratch = tempfile::tempdir().unwrap();
+        let sandbox = sandbox(scratch.path());
+        let has_ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let code = "import time\nopen('ready', 'w').close(); time.sleep(60)";
+            let run = scope
+                .spawn(|| sandbox.run(&python(Level::Lenient, code), &|| has_ended.load(Ordering::Relaxed)));
+            let is_ready = || {
+                let directories = std::fs::read_dir(scratch.path()).unwrap().flatten();
+                directories.map(|entry| entry.path().join("ready")).any(|path| path.exists())
+            };
+            support::eventually("it runs", is_ready);
+            let guests = support::processes_named("nanoclaw-guest");
+            let [pid] = guests.as_slice() else { panic!("{guests:?}") };
+            let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+            assert!(maps.contains("python"), "the control: {maps}");
+            let look = format!(
+                "cd /proc/{pid}; cat maps environ io fd/*; ls fd map_files; readlink exe cwd; head -c 9 mem"
+            );
+            let record = sandbox.run(&bash(&look), &|| false);
+            assert_eq!(record.stdout, "", "{record:#?}");
+            has_ended.store(true, Ordering::Relaxed);
+            run.join().unwrap();
+        });
+    });
 }

@@ -62,24 +62,39 @@ fn the_wall_clock_ends_the_whole_tree() {
     support::assert_nothing_left(scratch.path());
 }
 
+/// The same in a thread of each that outlives the main one.
+const IN_THREADS: &str = " threads";
+
 /// Three processes with 60 epoll instances each, which watch 60 files each.
 const WATCHES: &str = r#"
 cat > watches.py <<'X'
-import os, select, time
+import ctypes, os, select, sys, threading, time
 for _ in range(2):
     if os.fork() == 0: break
-files = [os.eventfd(0) if hasattr(os, "eventfd") else os.pipe()[0] for _ in range(60)]
-polls = [select.epoll() for _ in range(60)]
-for poll in polls:
-    for file in files: poll.register(file, 1)
-open("ready%d" % os.getpid(), "w").close()
-time.sleep(100)
+def watch():
+    global polls, files
+    files = [os.eventfd(0) if hasattr(os, "eventfd") else os.pipe()[0] for _ in range(60)]
+    polls = [select.epoll() for _ in range(60)]
+    for poll in polls:
+        for file in files: poll.register(file, 1)
+    open("ready%d" % os.getpid(), "w").close()
+    time.sleep(100)
+if len(sys.argv) > 1:
+    threading.Thread(target=watch).start()
+    ctypes.CDLL(None).syscall(60 if os.uname().machine == "x86_64" else 93, 0)
+watch()
 X
 python3 watches.py"#;
 
 #[test]
 fn p8_the_command_with_the_most_watches_is_ended_when_the_kernel_runs_out() {
     let _turn = support::exclusive();
+    for arguments in ["", IN_THREADS] {
+        end_the_one_with_the_most_watches(&format!("{WATCHES}{arguments}"));
+    }
+}
+
+fn end_the_one_with_the_most_watches(watches: &str) {
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());
     assert!(sandbox.report().able());
@@ -93,7 +108,7 @@ fn p8_the_command_with_the_most_watches_is_ended_when_the_kernel_runs_out() {
     };
     let never = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let large_run = scope.spawn(|| run(WATCHES, &large, &never));
+        let large_run = scope.spawn(|| run(watches, &large, &never));
         let small_run = scope.spawn(|| run("touch ready; sleep 100", &small, &is_small_done));
         let ready = |dir: &tempfile::TempDir| {
             let names = std::fs::read_dir(dir.path()).unwrap().flatten().map(|entry| entry.file_name());

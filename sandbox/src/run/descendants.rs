@@ -14,20 +14,20 @@ pub(crate) const MOST_TASKS: u64 = 4_096;
 #[derive(Debug)]
 pub(crate) struct Descendants {
     /// The first process included.
-    pub processes: Vec<Process>,
+    pub processes: Vec<GuestProcess>,
     /// Their threads.
     pub tasks: u64,
 }
 
 /// A process and its threads. The threads share their memory and their descriptors (`policy`).
 #[derive(Debug)]
-pub(crate) struct Process {
+pub(crate) struct GuestProcess {
     pub pid: i32,
     /// Their directories in `/proc`.
     threads: Vec<PathBuf>,
 }
 
-impl Process {
+impl GuestProcess {
     /// A thread that has not exited. The main thread may exit before the others; then the directory of the
     /// process shows no descriptors.
     pub(crate) fn live_thread(&self) -> Option<&Path> {
@@ -52,7 +52,7 @@ impl Descendants {
             for thread in &threads {
                 pending.extend(first_children(thread, max_tasks).unwrap_or_default());
             }
-            found.processes.push(Process { pid, threads });
+            found.processes.push(GuestProcess { pid, threads });
         }
         found
     }

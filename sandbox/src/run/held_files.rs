@@ -6,11 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::descendants::{Descendants, Process};
+use super::descendants::{Descendants, GuestProcess};
 use crate::tree::BLOCK_BYTES;
 
 /// What the kernel appends to the path of a file that has lost its name.
@@ -31,7 +30,7 @@ impl HeldBytes {
     pub(super) fn of(guest: &Descendants, root: impl AsFd, device: u64, max_file_bytes: u64) -> Self {
         let root = std::fs::read_link(format!("/proc/self/fd/{}", root.as_fd().as_raw_fd()));
         let (measured, unmeasured) = (BTreeMap::new(), BTreeSet::new());
-        let root = root.unwrap_or_default();
+        let root = root.unwrap_or_default().to_string_lossy().into_owned();
         let mut files = HeldFiles { root, device, measured, unmeasured, has_hidden: false };
         for (index, process) in guest.processes.iter().enumerate() {
             let denied = files.add_process(process).is_err_and(|error| is_denied(&error));
@@ -50,7 +49,7 @@ impl HeldBytes {
 
 /// Files by their inode.
 struct HeldFiles {
-    root: PathBuf,
+    root: String,
     device: u64,
     /// Their bytes.
     measured: BTreeMap<u64, u64>,
@@ -61,10 +60,10 @@ struct HeldFiles {
 }
 
 impl HeldFiles {
-    fn add_process(&mut self, process: &Process) -> io::Result<()> {
+    fn add_process(&mut self, process: &GuestProcess) -> io::Result<()> {
         let Some(thread) = process.live_thread() else { return Ok(()) };
         for link in std::fs::read_dir(thread.join("fd"))?.flatten() {
-            self.add_descriptor(thread, &link.path()).or_else(|error| unless_gone(error))?;
+            self.add_descriptor(thread, &link.path()).or_else(unless_gone)?;
         }
         self.add(&std::fs::metadata(thread.join("exe"))?);
         let maps = std::fs::read(thread.join("maps"))?;
@@ -98,7 +97,7 @@ impl HeldFiles {
         let mut fields = line.split_ascii_whitespace();
         let (range, inode) = (fields.next(), fields.nth(3).and_then(|inode| inode.parse().ok()));
         let (Some(range), Some(inode)) = (range, inode) else { return };
-        let is_below = memmem(line.as_bytes(), self.root.as_os_str().as_bytes());
+        let is_below = !self.root.is_empty() && line.contains(&self.root);
         if !is_below || self.measured.contains_key(&inode) || self.unmeasured.contains(&inode) {
             return;
         }
@@ -107,10 +106,6 @@ impl HeldFiles {
             Err(_) => drop(self.unmeasured.insert(inode)),
         }
     }
-}
-
-fn memmem(text: &[u8], part: &[u8]) -> bool {
-    text.windows(part.len().max(1)).any(|window| window == part)
 }
 
 fn is_denied(error: &io::Error) -> bool {
