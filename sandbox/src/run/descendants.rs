@@ -31,11 +31,21 @@ impl GuestProcess {
     /// A thread that has not exited. The main thread may exit before the others; then the directory of the
     /// process shows no descriptors.
     pub(crate) fn live_thread(&self) -> Option<&Path> {
-        let has_memory = |thread: &&PathBuf| {
-            std::fs::read_to_string(thread.join("statm")).is_ok_and(|pages| !pages.starts_with("0 "))
+        let thread = match self.threads.as_slice() {
+            [only] => Some(only),
+            threads => threads.iter().find(|thread| has_memory(thread)),
         };
-        self.threads.iter().find(has_memory).map(PathBuf::as_path)
+        thread.map(PathBuf::as_path)
     }
+
+    /// Whether it has not exited. Only root can read what is left of a process.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.threads.iter().any(|thread| has_memory(thread))
+    }
+}
+
+fn has_memory(thread: &Path) -> bool {
+    std::fs::read_to_string(thread.join("statm")).is_ok_and(|pages| !pages.starts_with("0 "))
 }
 
 impl Descendants {

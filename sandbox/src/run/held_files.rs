@@ -26,23 +26,29 @@ pub(super) struct HeldBytes {
 }
 
 impl HeldBytes {
-    /// Of a program whose directory is `root`, and that cannot make a file larger than `max_file_bytes`.
-    pub(super) fn of(guest: &Descendants, root: impl AsFd, device: u64, max_file_bytes: u64) -> Self {
+    /// Of a program whose directory is `root`. With `max_file_bytes`, its largest file, mappings count, too:
+    /// reading them may wait for the program.
+    pub(super) fn of(guest: &Descendants, root: impl AsFd, device: u64, max_file_bytes: Option<u64>) -> Self {
         let root = std::fs::read_link(format!("/proc/self/fd/{}", root.as_fd().as_raw_fd()));
         let (measured, unmeasured) = (BTreeMap::new(), BTreeSet::new());
         let root = root.unwrap_or_default().to_string_lossy().into_owned();
         let mut files = HeldFiles { root, device, measured, unmeasured, has_hidden: false };
         for (index, process) in guest.processes.iter().enumerate() {
-            let denied = files.add_process(process).is_err_and(|error| is_denied(&error));
+            let denied =
+                files.add_process(process, max_file_bytes.is_some()).is_err_and(|error| is_denied(&error));
             // The first process runs our own code, or cannot forbid the look.
-            files.has_hidden |= denied && index > 0;
+            files.has_hidden |= index > 0 && denied && process.is_alive();
         }
         let HeldFiles { measured, unmeasured, has_hidden, .. } = files;
         let unknown = unmeasured.iter().filter(|file| !measured.contains_key(file)).count();
         let unknown = u64::try_from(unknown).unwrap_or(u64::MAX);
         Self {
             measured: measured.into_values().fold(0, u64::saturating_add),
-            unmeasured: if has_hidden { u64::MAX } else { unknown.saturating_mul(max_file_bytes) },
+            unmeasured: if has_hidden {
+                u64::MAX
+            } else {
+                unknown.saturating_mul(max_file_bytes.unwrap_or(0))
+            },
         }
     }
 }
@@ -60,12 +66,15 @@ struct HeldFiles {
 }
 
 impl HeldFiles {
-    fn add_process(&mut self, process: &GuestProcess) -> io::Result<()> {
+    fn add_process(&mut self, process: &GuestProcess, with_mappings: bool) -> io::Result<()> {
         let Some(thread) = process.live_thread() else { return Ok(()) };
         for link in std::fs::read_dir(thread.join("fd"))?.flatten() {
             self.add_descriptor(thread, &link.path()).or_else(unless_gone)?;
         }
         self.add(&std::fs::metadata(thread.join("exe"))?);
+        if !with_mappings {
+            return Ok(());
+        }
         let maps = std::fs::read(thread.join("maps"))?;
         let deleted = maps.split(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(DELETED));
         for line in deleted {

@@ -13,7 +13,7 @@ use super::count_schedule::{CountSchedule, TreeSize};
 use super::descendants::Descendants;
 use super::held_files::HeldBytes;
 use super::reserve::Reserve;
-use super::unseen::{CountedBytes, UnseenBytes, written_bytes};
+use super::unseen::{UnseenBytes, written_bytes};
 use crate::clock::now;
 use crate::limits::RunLimits;
 use crate::options::FreeSpace;
@@ -132,7 +132,8 @@ impl DirectoryQuota {
         }
         let start = now();
         let count = if is_near || self.tree.is_some() {
-            self.own_use(&Descendants::of(guest, max_tasks), elapsed)
+            let guest = Descendants::of(guest, max_tasks);
+            if guest.tasks > max_tasks { None } else { self.own_use(&guest, elapsed) }
         } else {
             None
         };
@@ -164,10 +165,10 @@ impl DirectoryQuota {
     /// What the run stores now: its tree, files without a name, and what it hides.
     fn own_use(&mut self, guest: &Descendants, elapsed: Duration) -> Option<TreeCount> {
         let count = self.count_tree()?;
-        let held = HeldBytes::of(guest, &self.root, self.device, self.max_file_bytes);
+        let may_hide = self.unseen.may_hide(self.free.bytes);
+        let held = HeldBytes::of(guest, &self.root, self.device, may_hide.then_some(self.max_file_bytes));
         let listed = count.bytes.saturating_add(held.measured);
-        let counted = CountedBytes { free: self.free.bytes, listed, unmeasured: held.unmeasured };
-        let unseen = self.unseen.charge(elapsed, counted, || written_bytes(guest));
+        let unseen = self.unseen.charge(elapsed, listed, held.unmeasured, || written_bytes(guest));
         Some(TreeCount { bytes: listed.saturating_add(unseen), ..count })
     }
 

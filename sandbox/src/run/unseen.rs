@@ -18,39 +18,42 @@ const LEAST_BYTES: u64 = 10_000_000;
 /// What is known about a run that may hide bytes.
 #[derive(Debug)]
 pub(super) struct UnseenBytes {
-    free_at_start: u64,
-    /// What the run had listed at the first count.
-    listed_at_start: Option<u64>,
-    /// When it was first seen with files that cannot be measured.
+    /// The last count.
+    free: u64,
+    listed: Option<u64>,
+    /// What the file system has lost between counts, and the run has gained in what can be listed. What
+    /// others free, or the run removes, offsets nothing.
+    lost: u64,
+    gained: u64,
+    /// When the run was first seen with files that cannot be measured.
     since: Option<Duration>,
-}
-
-/// What one count found.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct CountedBytes {
-    /// What the file system had free before the count.
-    pub free: u64,
-    /// What can be listed.
-    pub listed: u64,
-    /// What files may have that cannot be measured, at most.
-    pub unmeasured: u64,
 }
 
 impl UnseenBytes {
     /// For a run that begins now. `listed` is what it can list now, if that is known.
     pub(super) fn new(free: u64, listed: Option<u64>) -> Self {
-        Self { free_at_start: free, listed_at_start: listed, since: None }
+        Self { free, listed, lost: 0, gained: 0, since: None }
     }
 
-    /// The bytes that the run hides, as far as is known. `written` is asked for only if it matters.
+    /// Whether the file system has lost enough for a closer look, given what it has free now.
+    pub(super) fn may_hide(&mut self, free: u64) -> bool {
+        self.lost = self.lost.saturating_add(self.free.saturating_sub(free));
+        self.free = free;
+        self.lost.saturating_sub(self.gained) >= LEAST_BYTES
+    }
+
+    /// The bytes that the run hides, as far as is known, in files that have `unmeasured` bytes at most.
+    /// `written` is asked for only if it matters.
     pub(super) fn charge(
         &mut self,
         elapsed: Duration,
-        now: CountedBytes,
+        listed: u64,
+        unmeasured: u64,
         written: impl FnOnce() -> u64,
     ) -> u64 {
-        let listed_at_start = *self.listed_at_start.get_or_insert(now.listed);
-        if now.unmeasured == 0 {
+        let last = self.listed.replace(listed).unwrap_or(listed);
+        self.gained = self.gained.saturating_add(listed.saturating_sub(last));
+        if unmeasured == 0 {
             self.since = None;
             return 0;
         }
@@ -58,10 +61,7 @@ impl UnseenBytes {
         if elapsed.saturating_sub(since) < PATIENCE {
             return 0;
         }
-        let before = self.free_at_start.saturating_add(listed_at_start);
-        let lost = before.saturating_sub(now.free.saturating_add(now.listed));
-        let rewritten = written().saturating_sub(now.listed.saturating_sub(listed_at_start));
-        let charge = lost.max(rewritten).min(now.unmeasured);
+        let charge = self.lost.max(written()).saturating_sub(self.gained).min(unmeasured);
         if charge < LEAST_BYTES { 0 } else { charge }
     }
 }
@@ -86,49 +86,47 @@ mod tests {
     use super::*;
 
     const MB: u64 = 1_000_000;
-    const LATER: Duration = Duration::from_secs(1);
 
-    fn counted(free: u64, listed: u64, unmeasured: u64) -> CountedBytes {
-        CountedBytes { free: free * MB, listed: listed * MB, unmeasured: unmeasured.saturating_mul(MB) }
-    }
-
-    /// The charge of a run that has held such files for long.
-    fn charge(now: CountedBytes, written: u64) -> u64 {
+    /// The last charge, in MB, of a run with these counts (free, listed and unmeasured MB), one each second,
+    /// that has written so many MB.
+    fn charge(counts: &[(u64, u64, u64)], written: u64) -> u64 {
         let mut unseen = UnseenBytes::new(1_000 * MB, Some(0));
-        unseen.charge(Duration::ZERO, now, || written * MB);
-        unseen.charge(LATER, now, || written * MB) / MB
+        let charges = (0..).zip(counts).map(|(second, (free, listed, unmeasured))| {
+            unseen.may_hide(free * MB);
+            let unmeasured = unmeasured.saturating_mul(MB);
+            unseen.charge(Duration::from_secs(second), listed * MB, unmeasured, || written * MB) / MB
+        });
+        charges.last().unwrap()
     }
 
     #[test]
     fn a_run_without_such_files_is_not_charged_whatever_the_disk_loses() {
-        assert_eq!(charge(counted(0, 5, 0), 900), 0);
+        assert_eq!(charge(&[(1_000, 0, 0), (0, 5, 0)], 900), 0);
     }
 
     #[test]
     fn what_the_disk_lost_less_what_is_listed_is_charged() {
-        assert_eq!(charge(counted(700, 100, u64::MAX), 0), 200);
-        assert_eq!(charge(counted(700, 100, 50), 0), 50, "such files are no larger");
-        assert_eq!(charge(counted(991, 0, u64::MAX), 0), 0, "too little");
+        let all = u64::MAX;
+        assert_eq!(charge(&[(1_000, 0, all), (700, 100, all)], 0), 200);
+        assert_eq!(charge(&[(1_000, 0, 50), (700, 100, 50)], 0), 50, "such files are no larger");
+        assert_eq!(charge(&[(1_000, 0, all), (991, 0, all)], 0), 0, "too little");
     }
 
     #[test]
-    fn removing_listed_files_hides_no_others() {
-        let mut unseen = UnseenBytes::new(1_000 * MB, None);
-        unseen.charge(Duration::ZERO, counted(1_000, 400, u64::MAX), || 0);
-        assert_eq!(unseen.charge(LATER, counted(1_000, 0, u64::MAX), || 0), 400 * MB);
+    fn neither_removed_files_nor_space_that_others_free_hide_anything() {
+        let all = u64::MAX;
+        assert_eq!(charge(&[(600, 400, all), (1_000, 0, all), (600, 0, all)], 0), 400);
+        assert_eq!(charge(&[(700, 0, all), (1_000, 0, all)], 0), 300);
     }
 
     #[test]
-    fn written_bytes_count_where_other_programs_free_as_much() {
-        assert_eq!(charge(counted(1_000, 100, u64::MAX), 300), 200);
+    fn written_bytes_count_where_other_programs_free_as_much_at_once() {
+        assert_eq!(charge(&[(1_000, 0, u64::MAX), (1_000, 100, u64::MAX)], 300), 200);
     }
 
     #[test]
     fn a_message_on_its_way_is_not_charged() {
-        let mut unseen = UnseenBytes::new(1_000 * MB, Some(0));
-        for ms in (0..1_000).step_by(100) {
-            let unmeasured = if ms % 200 == 0 { u64::MAX } else { 0 };
-            assert_eq!(unseen.charge(Duration::from_millis(ms), counted(0, 0, unmeasured), || 900 * MB), 0);
-        }
+        let counts: Vec<_> = (0..9).map(|n| (0, 0, if n % 2 == 0 { u64::MAX } else { 0 })).collect();
+        assert_eq!(charge(&counts, 900), 0);
     }
 }

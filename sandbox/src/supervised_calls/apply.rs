@@ -16,7 +16,8 @@ const ALL_BITS: u32 = 0o7_777;
 const UNCHANGED: u32 = u32::MAX;
 
 /// Changes a file. Only files, directories and links have attributes that a command may change. A directory
-/// can always be listed and searched: a server without privileges could not count what it holds.
+/// silently keeps the rights to list and search it, as the kernel keeps set-id bits away: a server without
+/// privileges could not count what it holds.
 pub(super) fn apply(file: &OwnFile, change: AttributeChange) -> Result<(), Errno> {
     let kind = FileType::from_raw_mode(file.stat.st_mode);
     if !matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Symlink) {
@@ -27,11 +28,11 @@ pub(super) fn apply(file: &OwnFile, change: AttributeChange) -> Result<(), Errno
         AttributeChange::Mode(mode) => {
             // A directory keeps the bits that it inherited from its parent.
             let kept = if kind == FileType::Directory { file.stat.st_mode & SPECIAL_BITS } else { 0 };
-            let taken = file.stat.st_mode & !mode;
-            let hides_entries = kind == FileType::Directory && taken & LISTABLE_MODE != 0;
-            if mode & SPECIAL_BITS & !kept != 0 || hides_entries {
+            if mode & SPECIAL_BITS & !kept != 0 {
                 return Err(Errno::PERM);
             }
+            let listable = if kind == FileType::Directory { file.stat.st_mode & LISTABLE_MODE } else { 0 };
+            let mode = mode | listable;
             let mode = Mode::from_raw_mode(mode & ALL_BITS);
             // Older kernels change the mode of such a descriptor only through its link.
             rustix::fs::chmodat(CWD, own_link(file.file.as_fd()), mode, AtFlags::empty())

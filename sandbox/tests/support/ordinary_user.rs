@@ -38,9 +38,9 @@ pub(crate) fn also_as_ordinary_user(test: &str, body: impl FnOnce()) {
         .gid(ORDINARY_ID)
         .output()
         .unwrap();
-    let text =
+    let printed =
         [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
-    assert!(output.status.success() && text.contains("1 passed"), "as an ordinary user:\n{text}");
+    assert!(output.status.success() && printed.contains("1 passed"), "as an ordinary user:\n{printed}");
 }
 
 fn open_to_all(path: &Path) {
