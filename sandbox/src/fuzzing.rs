@@ -117,6 +117,7 @@ fn stop_reason(byte: u8) -> Option<StopReason> {
         7 => Some(StopReason::Stdout),
         8 => Some(StopReason::Stderr),
         9 => Some(StopReason::Host(HostCallViolation::Malformed)),
+        10 => Some(StopReason::KernelMemory),
         _ => None,
     }
 }

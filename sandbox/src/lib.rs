@@ -74,7 +74,7 @@ pub use options::{ExtraModules, FreeSpace, SandboxOptions};
 pub use program::{Program, WorkdirLimit};
 pub use record::{RunRecord, RunStatus};
 pub use report::{LevelReport, PythonReport, SandboxReport};
-pub use run::KernelUse;
+pub use run::{KernelUse, ScarceResource};
 pub use sandbox::Sandbox;
 pub use session::{SandboxSession, SessionEnd, SessionLimits, SessionSpec, can_close_ports};
 pub use tree::{TreeCount, count_tree};

@@ -23,7 +23,9 @@ pub enum RunStatus {
     SyntaxError,
     /// Wall clock or processor time ran out (see `limit`), or the caller cancelled (`limit` is `cancelled`).
     Timeout,
-    /// It ran out of memory. The kernel's figures or the engine's allocator confirm it.
+    /// It ran out of memory: the kernel's figures or the engine's allocator confirm it. Or the kernel held too
+    /// much for it (`limit` is `kernel_memory`), or the machine ran out and it held the most
+    /// (`machine_memory`).
     Oom,
     /// It wrote more than the level allows: output, or its private directory (see `limit`).
     OutputLimit,
@@ -70,8 +72,8 @@ pub struct RunRecord {
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// The name of the limit that ended it: a field of `RunLimits`, `cancelled`, `kernel_tables` or
-    /// `code_bytes`.
+    /// The name of the limit that ended it: a field of `RunLimits`, `cancelled`, `kernel_tables`,
+    /// `kernel_memory`, `machine_memory` or `code_bytes`.
     pub limit: Option<String>,
     /// Standard output, with invalid UTF-8 replaced, cut at the level's limit.
     pub stdout: String,

@@ -15,7 +15,7 @@ use crate::options::SandboxOptions;
 use crate::program::{self, Program};
 use crate::record::{RunRecord, RunStatus};
 use crate::report::{LevelReport, PythonReport, SandboxReport};
-use crate::run::{self, KernelUse, RunDependencies, RunRegistry, RunSlots};
+use crate::run::{self, KernelUse, RunDependencies, RunRegistry, RunSlots, ScarceResource};
 use crate::scratch::{self, ScratchRemover};
 use crate::self_test;
 use crate::session::{self, SandboxSession, SessionDependencies, SessionRegistry, SessionSpec};
@@ -130,11 +130,12 @@ impl Sandbox {
         }
     }
 
-    /// Ends the program that takes most from the kernel's tables of open files and epoll watches, for a
-    /// caller whom the kernel has refused one. Returns its size; `None` if no program is large, or if one is
-    /// being ended. Sessions stay.
-    pub fn end_largest_run(&self) -> Option<KernelUse> {
-        self.running.end_largest()
+    /// Ends the program that holds most of what is scarce, for a caller whom the kernel has refused it. Returns
+    /// its size; `None` if no program is large, or if one is being ended. Sessions stay.
+    ///
+    /// While programs run, the sandbox itself looks how much memory is left.
+    pub fn end_largest_run(&self, scarce: ScarceResource) -> Option<KernelUse> {
+        self.running.end_largest(scarce)
     }
 
     /// Opens a session: a long-lived program with the policy of commands and blocking pipes.

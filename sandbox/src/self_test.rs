@@ -199,6 +199,7 @@ impl SelfTest<'_> {
             stderr_bytes: MAX_TEXT_BYTES,
             retention: OutputRetention::Head,
             cancel: &|| false,
+            registration: None,
         };
         watch(guest, &limits, None, None)
     }

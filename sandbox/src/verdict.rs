@@ -9,7 +9,7 @@ use crate::languages::javascript;
 use crate::level::{Language, Level};
 use crate::limits::RunLimits;
 use crate::record::{RunRecord, RunStatus};
-use crate::run::{ObservedRun, QuotaExcess, StopReason};
+use crate::run::{ObservedRun, QuotaExcess, ScarceResource, StopReason};
 use crate::sys::ChildExit;
 
 /// A run to judge.
@@ -131,7 +131,7 @@ fn set_up_died(observed: &ObservedRun) -> String {
 }
 
 fn stopped(limits: &RunLimits, stop: StopReason) -> RunVerdict {
-    use RunStatus::{Error, OutputLimit, Timeout};
+    use RunStatus::{Error, Oom, OutputLimit, Timeout};
     let RunLimits { timeout_ms, processes, stdout_bytes, stderr_bytes, .. } = limits;
     let (status, limit, message) = match stop {
         StopReason::Timeout => {
@@ -140,7 +140,17 @@ fn stopped(limits: &RunLimits, stop: StopReason) -> RunVerdict {
         StopReason::Cancelled => {
             return RunVerdict::limit(Timeout, "cancelled", "cancelled by the caller".to_owned());
         }
-        StopReason::KernelTables => {
+        StopReason::Scarce(ScarceResource::Memory) => {
+            let message =
+                "the machine ran out of memory, and this program and the kernel for it used the most";
+            (Oom, "machine_memory", message.to_owned())
+        }
+        StopReason::KernelMemory => {
+            let message =
+                "the kernel held too much memory for it, as buffers of sockets and pipes or as locks";
+            (Oom, "kernel_memory", message.to_owned())
+        }
+        StopReason::Scarce(ScarceResource::Tables) => {
             let message =
                 "the machine ran out of open files or epoll watches, and this program used the most";
             (Error, "kernel_tables", message.to_owned())

@@ -25,6 +25,7 @@ mod hidden_bytes;
 mod host_calls;
 mod hostile;
 mod interpreters;
+mod kernel_memory;
 mod language;
 mod layers;
 mod leaks;

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use nanoclaw_sandbox::{Language, Level, Program, RunLimits, RunRecord, RunStatus, Sandbox};
+use nanoclaw_sandbox::{Language, Level, Program, RunLimits, RunRecord, RunStatus, Sandbox, ScarceResource};
 
 use crate::support;
 
@@ -98,7 +98,7 @@ fn end_the_one_with_the_most_watches(watches: &str) {
     let scratch = tempfile::tempdir().unwrap();
     let sandbox = support::sandbox(scratch.path());
     assert!(sandbox.report().able());
-    assert_eq!(sandbox.end_largest_run(), None, "nothing runs");
+    assert_eq!(sandbox.end_largest_run(ScarceResource::Tables), None, "nothing runs");
     let (large, small) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let is_small_done = AtomicBool::new(false);
     let run = |code: &str, workdir: &tempfile::TempDir, is_done: &AtomicBool| {
@@ -117,12 +117,12 @@ fn end_the_one_with_the_most_watches(watches: &str) {
         while (ready(&large) < 3 || ready(&small) < 1) && !large_run.is_finished() {
             std::thread::yield_now();
         }
-        let size = sandbox.end_largest_run();
+        let size = sandbox.end_largest_run(ScarceResource::Tables);
         let record = large_run.join().unwrap();
         assert_ended(&record, RunStatus::Error, "kernel_tables");
         let size = size.expect("a large program");
         assert!(size.watches >= 3 * 3_600 && size.files >= 3 * 120, "{size:?}");
-        assert_eq!(sandbox.end_largest_run(), None, "the other one is small");
+        assert_eq!(sandbox.end_largest_run(ScarceResource::Tables), None, "the other one is small");
         is_small_done.store(true, Ordering::Relaxed);
         assert_ended(&small_run.join().unwrap(), RunStatus::Timeout, "cancelled");
     });

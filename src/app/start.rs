@@ -37,12 +37,12 @@ use crate::llm::{ImageLoader, Router};
 use crate::mcp::McpServers;
 use crate::metrics::{Metrics, Scrape, ServerInfo};
 use crate::ports::{
-    Audit, Clock, Contents, Entropy, KernelTables, Meter, Model, NodeStore, ReadinessProbe, SecretDigest,
-    SharedFiles,
+    Audit, Clock, Contents, Entropy, KernelShortage, KernelTables, Meter, Model, NodeStore, ReadinessProbe,
+    SecretDigest, SharedFiles,
 };
 use crate::store::{DAMAGED_EXIT, WriterLossCause};
 use crate::tools::BashRules;
-use nanoclaw_sandbox::{KernelUse, Sandbox};
+use nanoclaw_sandbox::{KernelUse, Sandbox, ScarceResource};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
@@ -316,10 +316,15 @@ struct HealthSources {
 struct SandboxRelief(Arc<Sandbox>);
 
 impl KernelTables for SandboxRelief {
-    fn end_largest_command(&self) {
-        if let Some(size) = self.0.end_largest_run() {
-            let KernelUse { files, watches } = size;
-            tracing::warn!(files, watches, "largest command ended: the kernel has no room for a connection");
+    fn end_largest_command(&self, short: KernelShortage) {
+        let scarce = match short {
+            KernelShortage::Tables => ScarceResource::Tables,
+            KernelShortage::Memory => ScarceResource::Memory,
+        };
+        if let Some(size) = self.0.end_largest_run(scarce) {
+            let KernelUse { files, watches, sockets, resident_bytes, .. } = size;
+            let event = "largest command ended: the kernel has no room for a connection";
+            tracing::warn!(?short, files, watches, sockets, resident_bytes, "{event}");
         }
     }
 }

@@ -75,7 +75,7 @@ pub use forward::{ForwardEndpoint, ForwardRequest, ForwardSink};
 pub use job_services::{
     BackgroundJobs, BackgroundTask, JobServiceError, JobServices, NewSchedule, SpawnError, ToolCaller,
 };
-pub use kernel_tables::KernelTables;
+pub use kernel_tables::{KernelShortage, KernelTables};
 pub use log_chains::LogChains;
 pub use memories::{Memories, MemoryChange, MemoryOwner};
 pub use meter::{CircuitState, Exposition, Measurement, Meter, NoopMeter, StatsSource, StoreStats};

@@ -87,7 +87,7 @@ fn directory() -> Result<PathBuf, CgroupError> {
     let cgroup = read("/proc/self/cgroup")?;
     let path = own_path(&cgroup).ok_or(CgroupError::Absent)?;
     let mountinfo = read("/proc/self/mountinfo")?;
-    let mounts = mounts(&mountinfo);
+    let mounts = mounts(&mountinfo, is_v2);
     if mounts.is_empty() {
         return Err(CgroupError::Absent);
     }
@@ -104,23 +104,23 @@ fn directory() -> Result<PathBuf, CgroupError> {
 }
 
 /// The path in the v2 tree: the line with number 0 and no controllers.
-fn own_path(cgroup: &str) -> Option<&str> {
+pub(super) fn own_path(cgroup: &str) -> Option<&str> {
     let path = cgroup.lines().find_map(|line| line.strip_prefix("0::"))?;
     Some(path.strip_suffix(" (deleted)").unwrap_or(path))
 }
 
-/// A mount of the v2 tree.
+/// A mount of a tree of cgroups.
 #[derive(Debug, PartialEq, Eq)]
-struct CgroupMount {
+pub(super) struct CgroupMount {
     /// The part of the tree that it shows.
     root: String,
     /// The mount point.
-    point: PathBuf,
+    pub(super) point: PathBuf,
 }
 
 impl CgroupMount {
     /// The directory of a cgroup in this mount.
-    fn directory_of(&self, path: &str) -> Option<PathBuf> {
+    pub(super) fn directory_of(&self, path: &str) -> Option<PathBuf> {
         // Both are relative to the cgroup namespace: paths outside of it start with "/..".
         if path.starts_with("/..") || self.root.starts_with("/..") {
             return None;
@@ -130,11 +130,18 @@ impl CgroupMount {
     }
 }
 
-/// The mounts of the v2 tree: "id parent device root point options more… - type source options".
-fn mounts(mountinfo: &str) -> Vec<CgroupMount> {
+/// Whether a mount shows the v2 tree.
+pub(super) fn is_v2(filesystem: &str, _options: &str) -> bool {
+    filesystem == "cgroup2"
+}
+
+/// The mounts of a tree of cgroups, by type and options of their file system: "id parent device root point
+/// options more… - type source options".
+pub(super) fn mounts(mountinfo: &str, is_wanted: impl Fn(&str, &str) -> bool) -> Vec<CgroupMount> {
     let parse = |line: &str| {
         let (before, after) = line.split_once(" - ")?;
-        if after.split(' ').next()? != "cgroup2" {
+        let mut filesystem = after.split(' ');
+        if !is_wanted(filesystem.next()?, filesystem.nth(1).unwrap_or_default()) {
             return None;
         }
         let mut fields = before.split(' ').skip(3);
@@ -226,7 +233,7 @@ mod tests {
     const OUTSIDE: &str = "900 880 0:30 /../.. /sys/fs/cgroup rw - cgroup2 cgroup rw";
 
     fn directories(mountinfo: &str, path: &str) -> Vec<String> {
-        let all = mounts(mountinfo);
+        let all = mounts(mountinfo, is_v2);
         all.iter()
             .filter_map(|mount| mount.directory_of(path))
             .map(|directory| directory.display().to_string())

@@ -5,12 +5,14 @@
 
 mod cgroup;
 mod cgroup_tree;
+mod memory_left;
 mod namespaces;
 mod report;
 
 use namespaces::Namespaces;
 
 pub(crate) use cgroup::{BrokerCgroup, RunCgroup};
+pub(crate) use memory_left::{MemoryGauge, MemoryLeft};
 pub use report::{CgroupReport, LayersReport, NamespaceReport};
 
 /// The layers of this process and its children.

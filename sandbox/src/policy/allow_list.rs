@@ -19,8 +19,6 @@ const SET_ID: u64 = 0o6_000;
 const WRITING: u64 = 0o3 | 0o100 | 0o1_000 | 0o2_000 | O_TMPFILE as u64;
 const CLONE_THREAD: u64 = 0x0001_0000;
 const CLONE_FILES: u64 = 0x400;
-/// `CLOSE_RANGE_UNSHARE`.
-const UNSHARE: u64 = 2;
 /// Every `CLONE_NEW*` flag: time, mount, cgroup, uts, ipc, user, pid, net.
 const CLONE_ANY_NAMESPACE: u64 = 0x0000_0080 | 0x0002_0000 | 0x7e00_0000;
 
@@ -61,10 +59,8 @@ const NO_PRIORITY_INHERITANCE: CallAction = one_of!(operation:
 const OF_ITSELF: CallAction = AllowIf(&[&[bits(0, LOW, 0)]]);
 /// `getpriority(PRIO_PROCESS, self)`.
 const OWN_PRIORITY: CallAction = AllowIf(&[&[bits(0, LOW, 0), bits(1, LOW, 0)]]);
-/// A thread of the same process, and no new namespace. The threads of a process share their descriptors, so
-/// that the server finds all of them in one place.
-const THREAD: CallAction = AllowIf(&[&[bits(0, THREAD_BITS, CLONE_THREAD | CLONE_FILES)]]);
-const THREAD_BITS: u64 = CLONE_THREAD | CLONE_FILES | CLONE_ANY_NAMESPACE;
+/// A thread of the same process with the same descriptors, and no new namespace.
+const THREAD: CallAction = AllowIf(&[&[NEW_THREAD]]);
 /// `socketpair(AF_UNIX, SOCK_STREAM | flags, 0)`.
 const UNIX_STREAM: CallAction =
     AllowIf(&[&[bits(0, LOW, 1), bits(1, LOW & !SOCK_FLAGS, 1), bits(2, LOW, 0)]]);
@@ -93,20 +89,36 @@ const DESCRIPTOR_FLAGS: CallAction = one_of!(command: F_DUPFD F_DUPFD_CLOEXEC F_
 /// The same, and non-blocking mode and advisory locks (sqlite).
 const DESCRIPTOR_FLAGS_AND_LOCKS: CallAction = one_of!(command:
     F_DUPFD F_DUPFD_CLOEXEC F_GETFD F_SETFD F_GETFL F_SETFL F_GETLK F_SETLK F_SETLKW);
-/// Descriptor flags, locks and pipe sizes. `F_SETOWN` is absent: it sends signals to others.
-const DESCRIPTOR_CONTROL: CallAction = one_of!(command:
-    F_DUPFD F_DUPFD_CLOEXEC F_GETFD F_SETFD F_GETFL F_SETFL F_GETLK F_SETLK F_SETLKW
-    F_OFD_GETLK F_OFD_SETLK F_OFD_SETLKW F_GETPIPE_SZ F_SETPIPE_SZ);
+/// Descriptor flags, locks, and pipes up to the size that they have anyway. `F_SETOWN` is absent: it sends
+/// signals to others. So are locks of open files (`F_OFD_SETLK`): the kernel's list of locks does not say whose
+/// they are.
+const DESCRIPTOR_CONTROL: CallAction = AllowIf(&[
+    &[command(libc::F_DUPFD)],
+    &[command(libc::F_DUPFD_CLOEXEC)],
+    &[command(libc::F_GETFD)],
+    &[command(libc::F_SETFD)],
+    &[command(libc::F_GETFL)],
+    &[command(libc::F_SETFL)],
+    &[command(libc::F_GETLK)],
+    &[command(libc::F_SETLK)],
+    &[command(libc::F_SETLKW)],
+    &[command(libc::F_GETPIPE_SZ)],
+    &[command(libc::F_SETPIPE_SZ), bits(2, LOW & !(PIPE_BYTES - 1), 0)],
+    &[command(libc::F_SETPIPE_SZ), bits(2, LOW, PIPE_BYTES)],
+]);
+/// The size of a new pipe. Larger ones hold memory that no rlimit counts.
+const PIPE_BYTES: u64 = 65_536;
 /// Signals that a program may send itself. Those by which the parent recognises a limit or a forbidden call
 /// are absent.
 const HARMLESS_SIGNALS: CallAction = one_of!(signal: SIGINT SIGABRT SIGUSR1 SIGUSR2 SIGSEGV SIGALRM SIGTERM);
-/// A process, or such a thread, and no new namespace.
-const NO_NAMESPACE: CallAction = AllowIf(&[
-    &[bits(0, CLONE_THREAD | CLONE_ANY_NAMESPACE, 0)],
-    &[bits(0, THREAD_BITS, CLONE_THREAD | CLONE_FILES)],
-]);
-/// `close_range` without a table of descriptors of the thread's own.
-const OF_SHARED_TABLE: CallAction = AllowIf(&[&[bits(2, UNSHARE, 0)]]);
+/// The same, or a process with descriptors of its own. One table of descriptors belongs to one process, so that
+/// what a run holds can be counted: locks of a table that a process shared and left name no living process.
+const NO_NAMESPACE: CallAction = AllowIf(&[&[NEW_THREAD], &[NEW_PROCESS]]);
+const NEW_THREAD: ArgumentTest =
+    bits(0, CLONE_THREAD | CLONE_FILES | CLONE_ANY_NAMESPACE, CLONE_THREAD | CLONE_FILES);
+const NEW_PROCESS: ArgumentTest = bits(0, CLONE_THREAD | CLONE_FILES | CLONE_ANY_NAMESPACE, 0);
+/// `close_range` without `CLOSE_RANGE_UNSHARE`, which gives a thread a table of its own.
+const SAME_TABLE: CallAction = AllowIf(&[&[bits(2, 2, 0)]]);
 /// Queries of terminals, pipes and descriptors. None of them writes into a terminal's input.
 const TERMINAL_QUESTIONS: CallAction = AllowIf(&[
     IS_TERMINAL,
@@ -215,7 +227,7 @@ pub(super) const ALLOWED: &[SyscallRule] = rows! {
 
     Shell Allow, "programs map their own code": SYS_mmap SYS_mprotect;
     Shell Allow, "programs; landlock decides on paths": SYS_execve SYS_execveat;
-    Shell NO_NAMESPACE, "processes and threads, but no namespaces": SYS_clone;
+    Shell NO_NAMESPACE, "processes and threads, but no namespaces, and no descriptors that processes share": SYS_clone;
     Shell Allow, "waits for its processes; makes groups and sessions":
         SYS_wait4 SYS_waitid SYS_setpgid SYS_setsid SYS_getpgid SYS_getsid;
     Shell Allow, "signal handlers": SYS_rt_sigsuspend;
@@ -243,7 +255,7 @@ pub(super) const ALLOWED: &[SyscallRule] = rows! {
     Shell Allow, "descriptors that it already has":
         SYS_preadv2 SYS_pwritev2 SYS_splice SYS_tee SYS_fadvise64 SYS_readahead
         SYS_sync_file_range;
-    Shell OF_SHARED_TABLE, "the same": SYS_close_range;
+    Shell SAME_TABLE, "the same, in the table that its threads share": SYS_close_range;
     Shell WITHIN_LIMITS, "the same; blocks count against limits": SYS_fallocate;
     Shell PLAIN_MESSAGES, "messages on its own socket pair": SYS_sendmsg SYS_recvmsg;
     Shell Allow, "the same": SYS_getsockopt SYS_getsockname SYS_getpeername;

@@ -2,6 +2,7 @@
 //!
 //! Only TCP and UDP are allowed. Other protocols would load kernel modules for any user (SCTP, DCCP, L2TP,
 //! MPTCP); socket filters (`SO_ATTACH_FILTER`) and stacked protocols (`TCP_ULP`) are kernel attack surface.
+//! Sizes of buffers (`SO_SNDBUF`, `SO_RCVBUF`) are absent: the kernel holds that memory, and no rlimit counts it.
 
 use super::rule::{ArgumentTest, CallAction, LOW, test};
 
@@ -27,14 +28,14 @@ macro_rules! socket_options {
     };
 }
 
-/// `setsockopt` on a socket pair: sizes, times, credentials.
+/// `setsockopt` on a socket pair: times, credentials.
 pub(super) const SOCKET_PAIR_OPTIONS: CallAction = socket_options! {
-    SOL_SOCKET: SO_REUSEADDR SO_SNDBUF SO_RCVBUF SO_KEEPALIVE SO_LINGER SO_PASSCRED SO_RCVTIMEO SO_SNDTIMEO;
+    SOL_SOCKET: SO_REUSEADDR SO_KEEPALIVE SO_LINGER SO_PASSCRED SO_RCVTIMEO SO_SNDTIMEO;
 };
 
 /// The same, and the options that internet clients and servers set.
 pub(super) const INTERNET_OPTIONS: CallAction = socket_options! {
-    SOL_SOCKET: SO_REUSEADDR SO_SNDBUF SO_RCVBUF SO_KEEPALIVE SO_LINGER SO_PASSCRED SO_RCVTIMEO SO_SNDTIMEO
+    SOL_SOCKET: SO_REUSEADDR SO_KEEPALIVE SO_LINGER SO_PASSCRED SO_RCVTIMEO SO_SNDTIMEO
         SO_BROADCAST SO_REUSEPORT;
     IPPROTO_TCP: TCP_NODELAY TCP_MAXSEG TCP_CORK TCP_KEEPIDLE TCP_KEEPINTVL TCP_KEEPCNT TCP_DEFER_ACCEPT
         TCP_QUICKACK TCP_USER_TIMEOUT TCP_NOTSENT_LOWAT;

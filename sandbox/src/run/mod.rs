@@ -4,6 +4,9 @@ mod child;
 mod count_schedule;
 mod descendants;
 mod held_files;
+mod kernel_use;
+mod lock_table;
+mod memory_reserve;
 mod output;
 mod quota;
 mod readers;
@@ -32,14 +35,15 @@ use crate::sys;
 use crate::verdict::{self, JudgedRun};
 
 pub(crate) use child::{RunChild, RunPipes};
+pub use kernel_use::KernelUse;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use output::CapturedOutput;
 pub(crate) use output::OutputRetention;
 pub(crate) use quota::{DirectoryQuota, QuotaExcess, TreeLimit};
 #[cfg(feature = "fuzzing")]
 pub(crate) use readers::read_in_pieces;
-pub use registry::KernelUse;
 pub(crate) use registry::RunRegistry;
+pub use registry::ScarceResource;
 pub(crate) use slots::RunSlots;
 pub(crate) use watch::{ObservedRun, StopReason, WatchLimits, escalate_kill, watch};
 
@@ -90,7 +94,8 @@ pub(crate) fn execute(
         } else {
             OutputRetention::Head
         },
-        cancel: &|| cancel() || registration.must_end(),
+        cancel,
+        registration: Some(&registration),
     };
     let quota = workdir
         .map(|path| {
@@ -99,10 +104,7 @@ pub(crate) fn execute(
         })
         .transpose()
         .map_err(|error| SandboxError::Watch(error.into()))?;
-    let mut observed = watch(guest, &watch_limits, quota, calls)?;
-    if observed.stop == Some(StopReason::Cancelled) && registration.must_end() {
-        observed.stop = Some(StopReason::KernelTables);
-    }
+    let observed = watch(guest, &watch_limits, quota, calls)?;
     let subject = JudgedRun { level: program.level, language: program.language, version, limits: &limits };
     let mut record = verdict::judge(subject, observed);
     if let Some(Err(error)) = own_dir.map(|own_dir| own_dir.discard(dependencies.remover)) {

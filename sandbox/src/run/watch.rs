@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use super::child::RunChild;
 use super::descendants::MOST_TASKS;
+use super::memory_reserve::KernelMemoryLimit;
 use super::output::{CapturedOutput, OutputRetention};
 use super::quota::{DirectoryQuota, QuotaExcess};
 use super::readers::OutputReaders;
+use super::registry::{RunRegistration, ScarceResource};
 use crate::clock::now;
 use crate::error::SandboxError;
 use crate::host_calls::{HostCallServer, HostCallViolation};
@@ -40,6 +42,8 @@ pub(crate) struct WatchLimits<'a> {
     pub retention: OutputRetention,
     /// Whether the caller has cancelled.
     pub cancel: &'a dyn Fn() -> bool,
+    /// Its entry among the running programs; a probe of the self-test has none.
+    pub registration: Option<&'a RunRegistration<'a>>,
 }
 
 /// Why the parent ended a run.
@@ -47,8 +51,10 @@ pub(crate) struct WatchLimits<'a> {
 pub(crate) enum StopReason {
     Timeout,
     Cancelled,
-    /// The kernel ran out of files or watches, and this was the largest program.
-    KernelTables,
+    /// It held most of a resource that was short.
+    Scarce(ScarceResource),
+    /// The kernel held too much memory for it.
+    KernelMemory,
     /// Too many threads or processes.
     Tasks,
     /// The directory is too large.
@@ -88,7 +94,13 @@ pub(crate) fn watch(
     let start = now();
     let mut readers =
         OutputReaders::new(guest.take_pipes()?, limits.stdout_bytes, limits.stderr_bytes, limits.retention);
-    let mut monitor = LimitMonitor { limits, quota, next_count: Duration::ZERO };
+    let mut monitor = LimitMonitor {
+        limits,
+        quota,
+        next_count: Duration::ZERO,
+        next_memory: COUNT_PAUSE,
+        kernel_memory: KernelMemoryLimit::new(),
+    };
     let mut stop: Option<(StopReason, Duration)> = None;
     let duration = loop {
         let elapsed = start.elapsed();
@@ -128,6 +140,8 @@ struct LimitMonitor<'a> {
     limits: &'a WatchLimits<'a>,
     quota: Option<DirectoryQuota>,
     next_count: Duration,
+    next_memory: Duration,
+    kernel_memory: KernelMemoryLimit,
 }
 
 impl LimitMonitor<'_> {
@@ -149,15 +163,34 @@ impl LimitMonitor<'_> {
                 return Some(StopReason::Tasks);
             }
         }
+        if let Some(stop) = self.check_memory(guest, elapsed) {
+            return Some(stop);
+        }
         let max = if max > 0 { max } else { MOST_TASKS };
         let excess = self.quota.as_mut().and_then(|quota| quota.exceeded(guest.pid(), max, elapsed));
         excess.map(StopReason::OwnDirectory)
+    }
+
+    /// The memory of the machine, which any program may use up, and that of the kernel. Only programs with a
+    /// directory can have much of that: the others may open neither sockets nor pipes.
+    fn check_memory(&mut self, guest: &RunChild, elapsed: Duration) -> Option<StopReason> {
+        let registration = self.limits.registration?;
+        if elapsed >= self.next_memory {
+            self.next_memory = elapsed.saturating_add(registration.look_at_memory());
+        }
+        if let Some(scarce) = registration.must_end() {
+            return Some(StopReason::Scarce(scarce));
+        }
+        let is_exceeded = self.limits.tasks > 0 && self.kernel_memory.is_exceeded(guest.pid(), elapsed);
+        is_exceeded.then_some(StopReason::KernelMemory)
     }
 
     /// The time until the next check.
     fn pause(&self, elapsed: Duration) -> Duration {
         let pause = if self.limits.tasks > 0 { COUNT_PAUSE } else { CANCEL_POLL };
         let pause = pause.min(self.limits.timeout.saturating_sub(elapsed));
+        let has_memory = self.limits.registration.is_some();
+        let pause = if has_memory { pause.min(self.next_memory.saturating_sub(elapsed)) } else { pause };
         self.quota.as_ref().map_or(pause, |quota| pause.min(quota.pause(elapsed)))
     }
 

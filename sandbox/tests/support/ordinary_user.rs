@@ -16,7 +16,7 @@ pub(crate) fn child_exe() -> PathBuf {
 
 /// Runs the body of the test with this name here, and under root once more as an ordinary user.
 #[expect(clippy::disallowed_methods, reason = "the test starts itself")]
-pub(crate) fn also_as_ordinary_user(test: &str, body: impl FnOnce()) {
+pub(crate) fn also_as_ordinary_user(test_name: &str, body: impl FnOnce()) {
     body();
     if !rustix::process::geteuid().is_root() {
         return;
@@ -31,7 +31,7 @@ pub(crate) fn also_as_ordinary_user(test: &str, body: impl FnOnce()) {
     };
     let child = copy("child", child_exe());
     let output = std::process::Command::new(copy("test", std::env::current_exe().unwrap()))
-        .args(["--exact", test, "--test-threads=1", "--nocapture"])
+        .args(["--exact", test_name, "--test-threads=1", "--nocapture"])
         .env(CHILD_EXE, child)
         .current_dir("/")
         .uid(ORDINARY_ID)

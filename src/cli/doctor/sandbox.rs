@@ -50,6 +50,10 @@ pub(super) fn check_own_files(missing: &[String]) -> DoctorCheck {
         .with(json!({"missing": missing}))
 }
 
+/// What it means that the memory of commands is not limited by cgroups.
+const WITHOUT_MEMORY_CGROUPS: &str = "the memory of a command is limited by process, not for all of them and the \
+     kernel together: when this machine or its cgroup has little left, the largest run ends as oom";
+
 /// The optional layers; a missing one is not a fault. They depend on how a program is started: a server
 /// under systemd may have others than this shell.
 fn check_layers(layers: &LayersReport) -> [DoctorCheck; 2] {
@@ -80,7 +84,10 @@ fn check_layers(layers: &LayersReport) -> [DoctorCheck; 2] {
         [] => format!("{} (kill only)", path.display()),
         controllers => format!("{} ({})", path.display(), controllers.join(", ")),
     });
-    let cgroup_parts: Vec<String> = cgroup_text.into_iter().chain(cgroup.reason.clone()).collect();
+    let has_memory = cgroup.controllers.iter().any(|name| name == "memory");
+    let unlimited = (!has_memory).then(|| WITHOUT_MEMORY_CGROUPS.to_owned());
+    let cgroup_parts: Vec<String> =
+        cgroup_text.into_iter().chain(cgroup.reason.clone()).chain(unlimited).collect();
     let cgroup =
         DoctorCheck::good("cgroup", format!("optional; of this process: {}", cgroup_parts.join("; ")))
             .advised(cgroup.advice.as_ref().map(|advice| format!("to have more: {advice}")))

@@ -1,11 +1,12 @@
 //! Descriptors and epoll watches that the server keeps for the moment when the kernel has none left: a
 //! program of the same user may have taken them all. Then the reserve is given back, so that the next clients
 //! are accepted, and the largest command is ended. At the limit of this process, connections that wait for
-//! their clients are closed.
+//! their clients are closed. While commands run, the sandbox ends the largest one before memory runs out; an
+//! `accept` that finds none left asks for the same.
 
 use super::connection_table::ConnectionTable;
 use crate::http::blocking::on_own_thread;
-use crate::ports::KernelTables;
+use crate::ports::{KernelShortage, KernelTables};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::Errno;
 use std::io;
@@ -39,9 +40,7 @@ impl KernelReserve {
     /// Gives the reserve back. Ends the largest command, or closes connections if the server alone is at its
     /// limit.
     pub(super) fn relieve(&mut self, error: &io::Error) {
-        if !is_table_full(error) {
-            return;
-        }
+        let Some(short) = shortage(error) else { return };
         self.held.clear();
         self.refill_at = Instant::now().checked_add(REFILL_PAUSE);
         // Commands do not count against the limit of this process.
@@ -54,10 +53,10 @@ impl KernelReserve {
         }
         let (tables, is_relieving) = (Arc::clone(&self.tables), Arc::clone(&self.is_relieving));
         drop(tokio::spawn(async move {
-            let ended = on_own_thread("kernel tables", move || tables.end_largest_command()).await;
+            let ended = on_own_thread("kernel tables", move || tables.end_largest_command(short)).await;
             is_relieving.store(false, Ordering::Release);
             if let Err(error) = ended {
-                tracing::error!(%error, "cannot end a command that uses up the kernel's tables");
+                tracing::error!(%error, "cannot end a command that uses up what the kernel has");
             }
         }));
     }
@@ -72,10 +71,13 @@ impl KernelReserve {
     }
 }
 
-/// Whether the error says that a table of the kernel, or its memory, is full.
-fn is_table_full(error: &io::Error) -> bool {
-    let full = [Errno::NOSPC, Errno::NFILE, Errno::MFILE, Errno::NOMEM, Errno::NOBUFS];
-    Errno::from_io_error(error).is_some_and(|error| full.contains(&error))
+/// What the error says that the kernel has run out of.
+fn shortage(error: &io::Error) -> Option<KernelShortage> {
+    match Errno::from_io_error(error)? {
+        Errno::NOSPC | Errno::NFILE | Errno::MFILE => Some(KernelShortage::Tables),
+        Errno::NOMEM | Errno::NOBUFS => Some(KernelShortage::Memory),
+        _ => None,
+    }
 }
 
 fn reserve() -> rustix::io::Result<Vec<OwnedFd>> {
@@ -92,32 +94,36 @@ fn reserve() -> rustix::io::Result<Vec<OwnedFd>> {
 
 #[cfg(test)]
 pub(super) mod testing {
-    use crate::ports::KernelTables;
+    use crate::ports::{KernelShortage, KernelTables};
     use tokio::sync::watch;
 
-    /// Counts the requests to end a command.
-    pub(crate) struct CountedRelief(watch::Sender<u64>);
+    /// The requests to end a command: their number, and what was short at last.
+    pub(crate) struct CountedRelief(watch::Sender<(u64, Option<KernelShortage>)>);
 
     impl Default for CountedRelief {
         fn default() -> Self {
-            Self(watch::Sender::new(0))
+            Self(watch::Sender::new((0, None)))
         }
     }
 
     impl KernelTables for CountedRelief {
-        fn end_largest_command(&self) {
-            self.0.send_modify(|count| *count += 1);
+        fn end_largest_command(&self, short: KernelShortage) {
+            self.0.send_modify(|requests| *requests = (requests.0 + 1, Some(short)));
         }
     }
 
     impl CountedRelief {
         pub(crate) async fn wait_for(&self, count: u64) {
             let mut counts = self.0.subscribe();
-            counts.wait_for(|seen| *seen >= count).await.expect("the sender lives");
+            counts.wait_for(|seen| seen.0 >= count).await.expect("the sender lives");
         }
 
         pub(crate) fn count(&self) -> u64 {
-            *self.0.borrow()
+            self.0.borrow().0
+        }
+
+        pub(crate) fn last(&self) -> Option<KernelShortage> {
+            self.0.borrow().1
         }
     }
 }
@@ -143,5 +149,20 @@ mod tests {
         reserve.refill_at = Some(Instant::now());
         reserve.refill();
         assert_eq!((reserve.held.len(), reserve.refill_at), (FILES + 1, None));
+    }
+
+    #[tokio::test]
+    async fn p8_what_is_short_decides_which_command_is_the_largest() {
+        for (error, short) in [
+            (Errno::NFILE, KernelShortage::Tables),
+            (Errno::NOMEM, KernelShortage::Memory),
+            (Errno::NOBUFS, KernelShortage::Memory),
+        ] {
+            let relief = Arc::new(CountedRelief::default());
+            let tables = Arc::<CountedRelief>::clone(&relief);
+            KernelReserve::new(tables, ConnectionTable::new(1)).relieve(&error.into());
+            relief.wait_for(1).await;
+            assert_eq!(relief.last(), Some(short), "{error}");
+        }
     }
 }

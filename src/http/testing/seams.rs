@@ -146,7 +146,7 @@ impl Backup for Rest {
 }
 
 impl KernelTables for Rest {
-    fn end_largest_command(&self) {}
+    fn end_largest_command(&self, _short: crate::ports::KernelShortage) {}
 }
 
 impl Exposition for Rest {
