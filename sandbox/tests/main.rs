@@ -26,6 +26,7 @@ mod host_calls;
 mod hostile;
 mod interpreters;
 mod kernel_memory;
+mod kept_apart;
 mod language;
 mod layers;
 mod leaks;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus, Sandbox, SandboxOptions};
 
-use crate::shell_tree::shell_request;
+use crate::shell_tree::{command_text, shell_request};
 use crate::support;
 use crate::support::broker::TestBroker;
 
@@ -246,7 +246,7 @@ fn modes_and_times_are_real_on_older_kernels() {
         let code = "touch f; chmod 640 f; touch -d @7 f; stat -c '%a %Y' f; chmod 777 /tmp 2>/dev/null || echo refused; \
                     mkdir a; ln f a/f 2>/dev/null; echo $?";
         let expected = if abi >= 2 { "640 7\nrefused\n0\n" } else { "640 7\nrefused\n1\n" };
-        let outcome = broker.run(&request, code);
+        let outcome = broker.run(&request, &command_text(code));
         assert_eq!(outcome.stdout, expected, "under ABI {abi}: {outcome:?}");
     }
 }

@@ -91,10 +91,14 @@ pub(crate) fn shell_request(own_dir: &Path, abi: u32) -> Value {
     changed["landlock_abi"] = json!(abi);
     changed["directory"] = json!(own_dir);
     changed["files"] = json!(files);
-    let environment = json!([["PATH", "/usr/local/bin:/usr/bin:/bin"]]);
-    changed["task"] =
-        json!({"kind": "shell", "shell": "/bin/bash", "environment": environment, "network": false});
+    changed["task"] = json!({"kind": "shell", "shell": "/bin/bash", "network": false});
     changed
+}
+
+/// The text that comes with such a request.
+pub(crate) fn command_text(code: &str) -> String {
+    let environment = [["PATH", "/usr/local/bin:/usr/bin:/bin"]];
+    json!({"arguments": ["-c", code], "environment": environment}).to_string()
 }
 
 #[test]
@@ -105,7 +109,7 @@ fn the_supervisor_ends_leftover_processes_on_older_kernels() {
     for abi in [6, 5, 1] {
         let request = shell_request(own_dir.path(), abi).to_string();
         for leave in LEAVE {
-            let outcome = broker.run(&request, &format!("{leave}\nsleep 0.05; exit 5"));
+            let outcome = broker.run(&request, &command_text(&format!("{leave}\nsleep 0.05; exit 5")));
             let code = if leave.contains("exec true") { 0 } else { 5 };
             assert_eq!(outcome.exit_code(), Some(code), "{leave} under ABI {abi}: {outcome:?}");
             assert_eq!(remaining_processes(), Vec::<String>::new(), "{leave} under ABI {abi}");
@@ -114,14 +118,14 @@ fn the_supervisor_ends_leftover_processes_on_older_kernels() {
         // ids.
         let forker = "f() { [ $1 = 0 ] || { (f $(($1 - 1)) &); sleep 0.01; (f $(($1 - 1)) &); }; }\n\
                           f 8 2>/dev/null & sleep 0.2; exit 4";
-        let outcome = broker.run(&request, forker);
+        let outcome = broker.run(&request, &command_text(forker));
         assert_eq!(outcome.exit_code(), Some(4), "under ABI {abi}: {outcome:?}");
         let tree: Vec<u32> = support::descendants(broker.pid());
         assert_eq!(tree, Vec::<u32>::new(), "runaway forkers under ABI {abi}");
     }
     for abi in [6, 5] {
         let many = "for i in $(seq 1000); do sleep 86399 & done; echo $EPOCHREALTIME";
-        let outcome = broker.run(&shell_request(own_dir.path(), abi).to_string(), many);
+        let outcome = broker.run(&shell_request(own_dir.path(), abi).to_string(), &command_text(many));
         let ended: f64 = outcome.stdout.trim().parse().unwrap_or_else(|_| panic!("{outcome:?}"));
         #[expect(clippy::disallowed_methods, reason = "the test measures real time")]
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
@@ -132,7 +136,7 @@ fn the_supervisor_ends_leftover_processes_on_older_kernels() {
     }
     for abi in [5, 1] {
         let code = "sleep 9 & kill $! 2>/dev/null || echo denied; kill -0 $PPID 2>/dev/null || echo denied";
-        let outcome = broker.run(&shell_request(own_dir.path(), abi).to_string(), code);
+        let outcome = broker.run(&shell_request(own_dir.path(), abi).to_string(), &command_text(code));
         assert_eq!(
             outcome.stdout, "denied\ndenied\n",
             "signals are refused without a landlock scope: {outcome:?}"

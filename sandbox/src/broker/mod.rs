@@ -16,7 +16,8 @@ pub(crate) use client::BrokerClient;
 pub(crate) use packet::{is_disconnected, is_peer_closed, receive, send, socket_pair};
 pub use protocol::BROKER_MARKER;
 pub(crate) use protocol::{
-    ExtraFd, RunReply, RunRequest, RunTask, ShellTask, ZygoteReply, ZygoteRunRequest, send_failure,
+    CommandLine, ExtraFd, RunReply, RunRequest, RunTask, ShellTask, ZygoteReply, ZygoteRunRequest,
+    send_failure,
 };
 pub use server::child_hook;
 pub(crate) use spare_child::SpareChild;

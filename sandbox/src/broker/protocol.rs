@@ -1,6 +1,7 @@
 //! The messages between server, broker and zygotes.
 //!
-//! The text of a program travels in a memory file: only the process that runs it reads it.
+//! The text of a program, and the arguments and the environment of a command, travel in a memory file: only
+//! the process that runs it reads it. What the broker reads stays in its memory, which every later child gets.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -70,13 +71,11 @@ pub(crate) enum RunTask {
     Probe(SelfTestProbe),
 }
 
-/// A command and its environment.
+/// A command. Its [`CommandLine`] comes in place of a program's text.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ShellTask {
-    /// The shell, or another program if `arguments` is set.
+    /// The shell, or another program.
     pub shell: PathBuf,
-    /// The complete environment.
-    pub environment: Vec<(String, String)>,
     /// Whether the command may use the network.
     pub network: bool,
     /// TCP ports that it may not connect to all the same.
@@ -85,12 +84,29 @@ pub(crate) struct ShellTask {
     /// Whether a standard input comes with the request; otherwise it is `/dev/null`.
     #[serde(default)]
     pub has_stdin: bool,
-    /// The arguments instead of `-c` and the text.
-    #[serde(default)]
-    pub arguments: Option<Vec<String>>,
     /// The memory limit of the command's cgroup, if it differs from the address space of one process.
     #[serde(default)]
     pub memory_bytes: Option<u64>,
+}
+
+/// What a command is started with. It may hold keys of the operator.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct CommandLine {
+    /// Without the name of the program.
+    pub arguments: Vec<String>,
+    /// Complete.
+    pub environment: Vec<(String, String)>,
+}
+
+impl CommandLine {
+    /// The text for the memory file.
+    pub(crate) fn to_text(&self) -> Result<String, String> {
+        serde_json::to_string(self).map_err(|error| format!("cannot encode the command: {error}"))
+    }
+
+    pub(crate) fn from_text(text: &str) -> Result<Self, String> {
+        serde_json::from_str(text).map_err(|error| format!("cannot decode the command: {error}"))
+    }
 }
 
 /// The purpose of the sixth descriptor of a run.
@@ -192,7 +208,8 @@ fn strictest() -> Level {
     Level::Strict
 }
 
-/// One run: broker to a zygote's spare child, with the guest's pipes, its text and its landlock ruleset.
+/// One run: broker to a zygote's spare child, with the guest's pipes, its text, its landlock ruleset and its
+/// standard input.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ZygoteRunRequest {
     /// Whether modules and builtins are checked.

@@ -16,11 +16,12 @@ mod slots;
 mod unseen;
 mod watch;
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::broker::{BrokerClient, RunRequest, RunTask, ShellTask};
+use crate::broker::{BrokerClient, CommandLine, RunRequest, RunTask, ShellTask};
 use crate::error::SandboxError;
 use crate::host_calls::{HostCallServer, HostCalls};
 use crate::languages::python::PythonRegistry;
@@ -69,9 +70,9 @@ pub(crate) fn execute(
     let (own_dir, workdir) = directories(program, options)?;
     let mut limits = options.levels.of(program.level).clone();
     apply_timeout(&mut limits, program, options);
-    let (mut request, version) = new_request(dependencies, program, limits.clone(), workdir.as_deref())
+    let (mut request, version, text) = new_request(dependencies, program, limits.clone(), workdir.as_deref())
         .map_err(SandboxError::Broker)?;
-    let mut pipes = RunPipes::new(without_byte_order_mark(&program.code))?;
+    let mut pipes = RunPipes::new(&text)?;
     if let Some(stdin) = &program.stdin {
         pipes = pipes.with_stdin(stdin)?;
     }
@@ -139,32 +140,27 @@ fn directories(
     Ok((Some(own_dir), Some(path)))
 }
 
-/// The request to the broker, and the version of the engine.
-fn new_request(
+/// The request to the broker, the version of the engine, and the text of the memory file.
+fn new_request<'p>(
     dependencies: &RunDependencies<'_>,
-    program: &Program,
+    program: &'p Program,
     mut limits: RunLimits,
     workdir: Option<&Path>,
-) -> Result<(RunRequest, String), String> {
+) -> Result<(RunRequest, String, Cow<'p, str>), String> {
     let landlock_abi = sys::landlock_abi().map_err(|error| format!("landlock: {error}"))?;
     let directory = workdir.unwrap_or(Path::new("/")).to_owned();
+    let mut text = Cow::Borrowed(without_byte_order_mark(&program.code));
     let (files, task, version) = match program.language {
         Language::Bash => {
             let shell = shell::find_shell()?;
             let network = dependencies.options.shell_network;
             let files = shell::files(&directory, dependencies.options);
+            let arguments = vec!["-c".to_owned(), text.into_owned()];
             let environment = shell::environment(&directory, &shell, &program.environment);
+            text = CommandLine { arguments, environment }.to_text()?.into();
             let version = shell.display().to_string();
             let has_stdin = program.stdin.is_some();
-            let task = ShellTask {
-                shell,
-                environment,
-                network,
-                closed_ports: Vec::new(),
-                has_stdin,
-                arguments: None,
-                memory_bytes: None,
-            };
+            let task = ShellTask { shell, network, closed_ports: Vec::new(), has_stdin, memory_bytes: None };
             (files, RunTask::Shell(task), version)
         }
         Language::JavaScript => {
@@ -191,7 +187,8 @@ fn new_request(
     };
     let level = program.level;
     let subdirectory = program.subdirectory.clone();
-    Ok((RunRequest { level, limits, landlock_abi, directory, subdirectory, files, task }, version))
+    let request = RunRequest { level, limits, landlock_abi, directory, subdirectory, files, task };
+    Ok((request, version, text))
 }
 
 /// Whether a program has a directory, threads and processes of its own.

@@ -12,7 +12,7 @@ use super::handle::SandboxSession;
 use super::monitor::{SessionState, WatchedSession, monitor};
 use super::registry::SessionRegistry;
 use super::spec::SessionSpec;
-use crate::broker::{BrokerClient, RunRequest, RunTask, ShellTask};
+use crate::broker::{BrokerClient, CommandLine, RunRequest, RunTask, ShellTask};
 use crate::child_report::{MAX_REPORT_BYTES, SetupStage, failure, stage};
 use crate::clock::now;
 use crate::error::SandboxError;
@@ -53,10 +53,11 @@ pub(crate) fn open(
     let options = dependencies.options;
     let slot = dependencies.sessions.take_slot(options.max_sessions)?;
     let (own_dir, workdir) = directories(spec, options)?;
-    let request = new_request(spec, options, own_dir.as_ref().map(ScratchDir::path), workdir.as_deref())?;
+    let (request, command) =
+        new_request(spec, options, own_dir.as_ref().map(ScratchDir::path), workdir.as_deref())?;
     let (stdin_end, stdin) = pipe_with(PipeFlags::CLOEXEC)
         .map_err(|error| SandboxError::MakeDescriptor { what: "standard input", source: error.into() })?;
-    let mut pipes = RunPipes::new("")?;
+    let mut pipes = RunPipes::new(&command)?;
     pipes.extra = Some(stdin_end);
     let mut guest = dependencies.broker.start_run(&request, pipes, &|| false)?;
     let [stdout, stderr, frames, _result] = guest.take_pipes()?;
@@ -136,12 +137,13 @@ fn limits(spec: &SessionSpec, options: &SandboxOptions) -> RunLimits {
     }
 }
 
+/// The request to the broker, and the text of the memory file.
 fn new_request(
     spec: &SessionSpec,
     options: &SandboxOptions,
     own_dir: Option<&Path>,
     workdir: Option<&Path>,
-) -> Result<RunRequest, SandboxError> {
+) -> Result<(RunRequest, String), SandboxError> {
     let landlock_abi = sys::landlock_abi().map_err(|error| refused(format!("landlock: {error}")))?;
     if !spec.closed_ports.is_empty() && landlock_abi < TCP_ABI {
         return Err(refused("this kernel cannot close TCP ports; Linux 6.7 can".to_owned()));
@@ -174,16 +176,16 @@ fn new_request(
         files.push(readable_rule(path, &writable).map_err(refused)?);
     }
     let home = own_dir.or(workdir).unwrap_or(Path::new("/")).to_owned();
+    let environment = shell::environment(&home, &shell, &spec.environment);
+    let command = CommandLine { arguments: spec.arguments.clone(), environment };
     let task = ShellTask {
-        environment: shell::environment(&home, &shell, &spec.environment),
         shell: spec.program.clone(),
         network: spec.network,
         closed_ports: spec.closed_ports.clone(),
         has_stdin: true,
-        arguments: Some(spec.arguments.clone()),
         memory_bytes: Some(spec.limits.memory_bytes),
     };
-    Ok(RunRequest {
+    let request = RunRequest {
         level: Level::Shell,
         limits: limits(spec, options),
         landlock_abi,
@@ -191,7 +193,8 @@ fn new_request(
         subdirectory: None,
         files,
         task: RunTask::Shell(task),
-    })
+    };
+    Ok((request, command.to_text().map_err(refused)?))
 }
 
 /// The rule for a path outside of the session's own directories.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt::Display;
+use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -279,7 +280,7 @@ impl ZygoteProcess {
         let mut text = String::new();
         // Empty if no descriptor is free.
         if let Ok(copy) = self.stderr.try_clone() {
-            let mut file = std::fs::File::from(copy);
+            let mut file = File::from(copy);
             if file.rewind().is_ok() {
                 file.take(MAX_STDERR_BYTES).read_to_string(&mut text).ok();
             }
@@ -314,8 +315,10 @@ fn send_run(spare: &SpareChild, run: &QueuedRun, rulesets: &mut RulesetCache) ->
         directory: request.directory.clone(),
         limits: request.limits.clone(),
     };
+    // Each run gets a standard input of its own: locks and flags of an open file outlive a run that set them.
+    let null = File::open("/dev/null").map_err(|error| rejected(&error))?;
     let mut descriptors = fds.descriptors();
-    descriptors.push(ruleset.as_fd());
+    descriptors.extend([ruleset.as_fd(), null.as_fd()]);
     send(spare.socket.as_fd(), &message, &descriptors)
         .map_err(|error| if is_disconnected(&error) { SendRunError::ChildDead } else { rejected(&error) })
 }

@@ -228,9 +228,9 @@ def rehearse(spec):
 def become_guest(kernel, spec, run, descriptors):
     """Installs the descriptors, reads the program and applies the policy. Returns the task."""
     import os
-    pipes, code, ruleset = descriptors[:4], descriptors[4], descriptors[5]
-    for number, pipe in enumerate(pipes, 1):
-        os.dup2(pipe, number)
+    pipes, code, ruleset, null = descriptors[:4], descriptors[4], descriptors[5], descriptors[6]
+    for number, descriptor in enumerate([null, *pipes]):
+        os.dup2(descriptor, number)
     try:
         task = dict(spec, max_level=run["max_level"], language_check=run["language_check"] and spec["level"] != "lenient",
                     directory=run["directory"], stderr_bytes=run["limits"]["stderr_bytes"],

@@ -5,13 +5,14 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::RecvFlags;
 use rustix::process::{Pid, Signal};
 
 use super::process_tree::{ProcessTree, SIGNAL_EXIT, exit_code_of};
-use crate::broker::{RunRequest, ShellTask, receive, send, socket_pair};
+use crate::broker::{CommandLine, RunRequest, ShellTask, receive, send, socket_pair};
 use crate::child::{self, RunFds, UidIsolation};
 use crate::child_report::{ReportFrame, ReportWriter};
 use crate::policy::{LandlockDomain, RulesetKind, SCOPE_ABI, SeccompFilters, TcpAccess, restrict};
@@ -29,7 +30,7 @@ const SIGNALS: [i32; 2] = [libc::SIGTERM, libc::SIGCHLD];
 
 /// Supervises a command, right after the broker's fork. Its exit code is the command's.
 pub(crate) fn supervise(request: &RunRequest, task: &ShellTask, fds: RunFds, filters: &SeccompFilters) -> ! {
-    let Ok((mut report, code)) = child::take_fds(fds, request.task.extra_fd()) else {
+    let Ok((mut report, text)) = child::take_fds(fds, request.task.extra_fd()) else {
         sys::exit_now(child::SET_UP_FAILED)
     };
     let supervisor = rustix::process::getpid();
@@ -51,7 +52,11 @@ pub(crate) fn supervise(request: &RunRequest, task: &ShellTask, fds: RunFds, fil
             if let Err(message) = confine_command(request, supervisor, filters, command_end) {
                 report.fail(message);
             }
-            let error = execute(task, &code, &mut report);
+            let command = match CommandLine::from_text(&text) {
+                Ok(command) => command,
+                Err(message) => report.fail(message),
+            };
+            let error = execute(&task.shell, &command, &mut report);
             report.write_frame(&ReportFrame::Failed { message: format!("cannot start: {error}") });
             // In the form of a shell.
             let line = format!("{}: cannot start: {error}\n", task.shell.display());
@@ -137,18 +142,14 @@ fn confine_command(
 }
 
 /// Executes the shell. Returns only on failure.
-fn execute(task: &ShellTask, code: &str, report: &mut ReportWriter) -> std::io::Error {
+fn execute(shell: &Path, command: &CommandLine, report: &mut ReportWriter) -> std::io::Error {
     report.write_frame(&ReportFrame::Ready);
     report.write_frame(&ReportFrame::Go);
     if let Err(error) = report.close_on_exec() {
         return error;
     }
-    let mut command = new_command(&task.shell);
-    match &task.arguments {
-        Some(arguments) => command.args(arguments),
-        None => command.arg("-c").arg(code),
-    };
-    command.env_clear().envs(task.environment.iter().map(|(name, value)| (name, value))).exec()
+    let variables = command.environment.iter().map(|(name, value)| (name, value));
+    new_command(shell).args(&command.arguments).env_clear().envs(variables).exec()
 }
 
 /// Closes the supervisor's copies of the command's descriptors, so that their end depends only on the
