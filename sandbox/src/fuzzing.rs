@@ -92,6 +92,7 @@ impl FuzzedRun {
             cpu: self.cpu,
             max_rss_kb: self.max_rss_kb,
             oom_kills: 0,
+            leaves_processes: false,
         };
         let observed = ObservedRun {
             stop: self.stop.clone(),
@@ -101,6 +102,7 @@ impl FuzzedRun {
             frames: frames.clone(),
             result: result.clone(),
             duration: Duration::ZERO,
+            left: None,
         };
         verdict::judge(subject, observed)
     }

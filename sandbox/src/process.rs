@@ -2,11 +2,18 @@
 
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// Killed children that had not exited in time.
+static UNREAPED: Mutex<Vec<Child>> = Mutex::new(Vec::new());
+/// How long a killed child may take to exit.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A command. Every program that this crate starts goes through here.
 #[expect(clippy::disallowed_methods, reason = "this module is where the sandbox starts programs")]
@@ -22,4 +29,25 @@ pub(crate) fn wait_until_readable(descriptor: impl AsFd, timeout: Duration) -> r
         Err(Errno::INTR) => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// Waits until a child has exited, at most `timeout`. Does not reap it. False if it still runs.
+pub(crate) fn wait_for_exit(child: &Child, timeout: Duration) -> bool {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let pidfd = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    pidfd.is_some_and(|pidfd| wait_until_readable(pidfd, timeout) == Ok(true))
+}
+
+/// Kills and reaps a child. `None` if it does not exit now, because it waits for a disk: a later call reaps it.
+pub(crate) fn end_child(mut child: Child) -> Option<ExitStatus> {
+    // It may have exited already.
+    child.kill().ok();
+    wait_for_exit(&child, EXIT_TIMEOUT);
+    let mut unreaped = UNREAPED.lock().unwrap_or_else(PoisonError::into_inner);
+    unreaped.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+    let status = child.try_wait().ok().flatten();
+    if status.is_none() {
+        unreaped.push(child);
+    }
+    status
 }

@@ -29,7 +29,7 @@ const TRY_OWN_FILES: &str = ": >f; chmod 700 f 2>/dev/null; [ -x f ] || echo mod
 pub struct Sandbox {
     options: SandboxOptions,
     broker: BrokerClient,
-    slots: RunSlots,
+    slots: Arc<RunSlots>,
     running: RunRegistry,
     remover: Arc<ScratchRemover>,
     sessions: SessionRegistry,
@@ -107,7 +107,7 @@ impl Sandbox {
         if let Err(fault) = self.check_level(program.level) {
             return failed(refusal(program.level, &fault));
         }
-        let Some(_slot) = self.slots.take(cancel) else {
+        let Some(slot) = self.slots.take(cancel) else {
             return cancelled(program, "cancelled by the caller while it waited for its turn");
         };
         let dependencies = RunDependencies {
@@ -118,7 +118,7 @@ impl Sandbox {
             running: &self.running,
             zygote_idle_s,
         };
-        match run::execute(&dependencies, program, host, cancel) {
+        match run::execute(&dependencies, slot, program, host, cancel) {
             Ok(record) => record,
             Err(SandboxError::Cancelled) => cancelled(program, "cancelled by the caller before it started"),
             Err(error) => {

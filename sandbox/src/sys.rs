@@ -21,21 +21,50 @@ pub(crate) struct ChildExit {
     pub max_rss_kb: u64,
     /// Processes of its cgroup that the kernel killed for lack of memory; 0 without a cgroup.
     pub oom_kills: u64,
+    /// Processes that it started are killed, but have not exited yet.
+    pub leaves_processes: bool,
+}
+
+impl ChildExit {
+    /// Of a killed child that has not exited yet.
+    pub(crate) fn not_yet() -> Self {
+        Self {
+            exit_code: None,
+            signal: Some(libc::SIGKILL),
+            cpu: Duration::ZERO,
+            max_rss_kb: 0,
+            oom_kills: 0,
+            leaves_processes: true,
+        }
+    }
 }
 
 fn checked(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Waits for a child, reaps it, and returns its exit.
+/// Waits for a child, reaps it, and returns its exit. Only for children that run a few lines of our own: a
+/// killed child may exit late, or never.
 pub(crate) fn reap(pid: i32) -> io::Result<ChildExit> {
+    reap_with(pid, 0)?.ok_or_else(|| io::ErrorKind::WouldBlock.into())
+}
+
+/// Reaps a child that has exited, and returns its exit; `None` if it has not, or if another process traces it.
+pub(crate) fn try_reap(pid: i32) -> io::Result<Option<ChildExit>> {
+    reap_with(pid, libc::WNOHANG)
+}
+
+fn reap_with(pid: i32, options: i32) -> io::Result<Option<ChildExit>> {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     loop {
         // SAFETY: both pointers are to live, writable memory of the right types.
-        let reaped = unsafe { libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()) };
+        let reaped = unsafe { libc::wait4(pid, &raw mut status, options, usage.as_mut_ptr()) };
         if reaped == pid {
             break;
+        }
+        if reaped == 0 {
+            return Ok(None);
         }
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {
@@ -46,13 +75,14 @@ pub(crate) fn reap(pid: i32) -> io::Result<ChildExit> {
     let usage = unsafe { usage.assume_init() };
     let exited = libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
     let signal = libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status));
-    Ok(ChildExit {
+    Ok(Some(ChildExit {
         exit_code: exited,
         signal,
         cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
         max_rss_kb: u64::try_from(usage.ru_maxrss).unwrap_or(0),
         oom_kills: 0,
-    })
+        leaves_processes: false,
+    }))
 }
 
 fn duration(time: libc::timeval) -> Duration {

@@ -275,7 +275,14 @@ mod tests {
             version: String::new(),
             limits: &limits,
         };
-        let exit = ChildExit { exit_code: code, signal, cpu: Duration::ZERO, max_rss_kb: 1000, oom_kills };
+        let exit = ChildExit {
+            exit_code: code,
+            signal,
+            cpu: Duration::ZERO,
+            max_rss_kb: 1000,
+            oom_kills,
+            leaves_processes: false,
+        };
         let output = |text: &str| {
             let mut output = CapturedOutput::new(1_000, OutputRetention::Head);
             output.push(text.as_bytes());
@@ -283,7 +290,7 @@ mod tests {
         };
         let (stdout, stderr, duration) = (output(""), output(""), Duration::ZERO);
         let (frames, result) = (output(frames), output(result));
-        judge(subject, ObservedRun { stop: None, exit, stdout, stderr, frames, result, duration })
+        judge(subject, ObservedRun { stop: None, exit, stdout, stderr, frames, result, duration, left: None })
     }
 
     const GO: &str = "{\"frame\":\"ready\"}\n{\"frame\":\"go\"}\n";

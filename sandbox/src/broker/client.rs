@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use super::protocol::{BROKER_MARKER, NETWORK_ARGUMENT, RunReply, RunRequest, Run
 use crate::clock::now;
 use crate::error::SandboxError;
 use crate::layers::{self, LayersReport};
-use crate::process::{new_command, wait_until_readable};
+use crate::process::{end_child, new_command, wait_for_exit, wait_until_readable};
 use crate::run::{RunChild, RunPipes};
 
 /// How long the broker may take to send its first message, and to fork, on a busy machine.
@@ -51,11 +51,36 @@ pub(crate) struct BrokerClient {
 #[derive(Debug)]
 struct BrokerProcess {
     control: OwnedFd,
-    process: Mutex<Child>,
+    process: Mutex<ProcessState>,
     /// Whether it has ever answered. A process that dies before may be another program.
     has_answered: AtomicBool,
     /// Its first message, once it has been read.
     layers: Mutex<Option<LayersReport>>,
+}
+
+/// A process until it is killed, then its exit status.
+#[derive(Debug)]
+enum ProcessState {
+    Running(Child),
+    /// `None`: it is killed, but has not exited.
+    Killed(Option<ExitStatus>),
+}
+
+impl ProcessState {
+    /// Its exit status, if it has exited.
+    fn status(&mut self) -> Option<ExitStatus> {
+        match self {
+            Self::Running(process) => process.try_wait().ok().flatten(),
+            Self::Killed(status) => *status,
+        }
+    }
+
+    /// Waits for its exit if it runs.
+    fn wait(&self, timeout: Duration) {
+        if let Self::Running(process) = self {
+            wait_for_exit(process, timeout);
+        }
+    }
 }
 
 impl BrokerClient {
@@ -190,7 +215,7 @@ impl BrokerProcess {
             .spawn()
             .map_err(fail)?;
         let (has_answered, layers) = (AtomicBool::new(false), Mutex::default());
-        Ok(Self { control, process: Mutex::new(process), has_answered, layers })
+        Ok(Self { control, process: Mutex::new(ProcessState::Running(process)), has_answered, layers })
     }
 
     /// The broker's first message, and the only one on this socket.
@@ -216,14 +241,14 @@ impl BrokerProcess {
     /// Whether it has exited, or does so soon: its socket closes first.
     fn has_exited(&self) -> bool {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
-        wait_for_exit(&process, EXIT_TIMEOUT);
-        !matches!(process.try_wait(), Ok(None))
+        process.wait(EXIT_TIMEOUT);
+        matches!(*process, ProcessState::Killed(_)) || process.status().is_some()
     }
 
     /// The error of a process that has ended without an answer: killed, or not a broker.
     fn never_answered(&self, exe: &Path) -> SandboxError {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
-        let reason = match process.try_wait().ok().flatten().map(|status| (status.signal(), status.code())) {
+        let reason = match process.status().map(|status| (status.signal(), status.code())) {
             Some((Some(_), _)) => return SandboxError::BrokerDied,
             Some((_, Some(super::server::SET_UP_FAILED))) => "its set-up failed".to_owned(),
             Some((_, Some(code))) => {
@@ -236,9 +261,9 @@ impl BrokerProcess {
 
     fn kill(&self) {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
-        // It may have exited already.
-        process.kill().ok();
-        process.wait().ok();
+        if let ProcessState::Running(child) = std::mem::replace(&mut *process, ProcessState::Killed(None)) {
+            *process = ProcessState::Killed(end_child(child));
+        }
         drop(process);
         if let Ok(report) = self.layers() {
             layers::remove_leftovers(&report);
@@ -251,16 +276,8 @@ impl Drop for BrokerProcess {
         // When its socket closes, the broker ends its children and exits.
         rustix::net::shutdown(&self.control, rustix::net::Shutdown::Both).ok();
         let process = self.process.get_mut().unwrap_or_else(PoisonError::into_inner);
-        wait_for_exit(process, SHUTDOWN_TIMEOUT);
+        process.wait(SHUTDOWN_TIMEOUT);
         self.kill();
-    }
-}
-
-fn wait_for_exit(process: &Child, timeout: Duration) {
-    let pid = i32::try_from(process.id()).ok().and_then(rustix::process::Pid::from_raw);
-    let pidfd = pid.map(|pid| rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()));
-    if let Some(Ok(pidfd)) = pidfd {
-        wait_until_readable(&pidfd, timeout).ok();
     }
 }
 
@@ -285,7 +302,7 @@ fn await_start(
     match (message, descriptors.into_iter().next()) {
         (RunReply::Started { pid }, Some(pidfd)) => Ok((pid, pidfd)),
         (RunReply::Failed { message }, _) => Err(SandboxError::Broker(message)),
-        (RunReply::Started { .. } | RunReply::Ended { .. }, _) => {
+        (RunReply::Started { .. } | RunReply::Cancelled | RunReply::Ended { .. }, _) => {
             Err(SandboxError::Broker("the broker sent an unexpected reply".to_owned()))
         }
     }

@@ -9,6 +9,7 @@ mod client;
 mod command_cgroups;
 mod packet;
 mod protocol;
+mod reaper;
 mod server;
 mod spare_child;
 

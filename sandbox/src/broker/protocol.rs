@@ -158,7 +158,10 @@ impl RunTask {
 pub(crate) enum RunReply {
     /// The child runs; its pidfd comes with the message.
     Started { pid: i32 },
-    /// The child has exited and is reaped. The last message of a run.
+    /// The caller has closed its writing end, and the broker has killed the child: proof that the broker
+    /// works, however long the child takes.
+    Cancelled,
+    /// The child has exited and is reaped. The last message of a run, unless processes are left.
     Ended {
         exit_code: Option<i32>,
         signal: Option<i32>,
@@ -168,6 +171,8 @@ pub(crate) enum RunReply {
         max_rss_kb: u64,
         /// Processes of its cgroup that the kernel killed for lack of memory.
         oom_kills: u64,
+        /// Processes that the child left are killed, but not gone. The message comes again when they are.
+        leaves_processes: bool,
     },
     /// The run has no child. The last message of a run.
     Failed { message: String },
@@ -181,16 +186,18 @@ impl RunReply {
             cpu_us: u64::try_from(exit.cpu.as_micros()).unwrap_or(u64::MAX),
             max_rss_kb: exit.max_rss_kb,
             oom_kills: exit.oom_kills,
+            leaves_processes: exit.leaves_processes,
         }
     }
 
-    /// The exit of the child; an error if this message does not report one.
-    pub(crate) fn into_exit(self) -> Result<ChildExit, String> {
+    /// The exit of the child; `None` if it has not exited yet.
+    pub(crate) fn into_exit(self) -> Result<Option<ChildExit>, String> {
         match self {
-            Self::Ended { exit_code, signal, cpu_us, max_rss_kb, oom_kills } => {
+            Self::Ended { exit_code, signal, cpu_us, max_rss_kb, oom_kills, leaves_processes } => {
                 let cpu = Duration::from_micros(cpu_us);
-                Ok(ChildExit { exit_code, signal, cpu, max_rss_kb, oom_kills })
+                Ok(Some(ChildExit { exit_code, signal, cpu, max_rss_kb, oom_kills, leaves_processes }))
             }
+            Self::Cancelled => Ok(None),
             Self::Failed { message } => Err(message),
             Self::Started { pid } => Err(format!("the broker announced process {pid} twice")),
         }

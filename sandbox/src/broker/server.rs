@@ -16,6 +16,7 @@ use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signa
 use super::command_cgroups::CommandCgroups;
 use super::packet::{self, Packet};
 use super::protocol::{BROKER_MARKER, NETWORK_ARGUMENT, RunReply, RunRequest, RunTask, send_failure};
+use super::reaper::Reaper;
 use super::spare_child::SpareChild;
 use crate::child::{self, ForkContext, RunFds};
 use crate::clock::now;
@@ -34,6 +35,8 @@ const IDLE_TICK: Duration = Duration::from_secs(30);
 const BUSY_TICK: Duration = Duration::from_millis(50);
 /// How many times in a row orphans are searched: the children of a killed orphan become the broker's.
 const ORPHAN_ROUNDS: usize = 64;
+/// The pause between two searches, in which killed processes exit.
+const ORPHAN_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 /// The poll timeout while there may be orphans or cgroups with exiting processes.
 const ORPHAN_TICK: Duration = Duration::from_millis(20);
 /// How long the supervisors of commands may take to end their trees after the server is gone.
@@ -54,6 +57,8 @@ struct RunningChild {
     cgroup: Option<RunCgroup>,
     /// Its caller has closed the socket, so the broker has asked the child to end.
     is_cancelled: bool,
+    /// It has exited, but another process traces it: nobody else can reap it yet.
+    is_traced: bool,
 }
 
 /// The ready descriptors: the socket to the server, then one flag per run.
@@ -75,6 +80,7 @@ struct BrokerServer {
     /// Created for the first JavaScript run. Children use their copies.
     engine: Option<Rc<JavaScriptEngine>>,
     has_orphans: bool,
+    reaper: Reaper,
 }
 
 /// Becomes the sandbox's broker if the process was started as one, and never returns then.
@@ -100,6 +106,7 @@ fn serve(has_network: bool) -> ! {
         filters: BTreeMap::new(),
         engine: None,
         has_orphans: false,
+        reaper: Reaper::default(),
     };
     while broker.step().unwrap_or(false) {}
     broker.shut_down();
@@ -134,7 +141,7 @@ fn set_up(has_network: bool) -> io::Result<(OwnedFd, OptionalLayers)> {
 impl BrokerServer {
     /// Waits for an event and handles it; false once the server is gone.
     fn step(&mut self) -> io::Result<bool> {
-        let ready = self.wait()?;
+        let ready = self.wait(self.tick())?;
         self.end_cancelled(&ready.cancelled);
         self.reap_ended(&ready.ended);
         self.has_orphans |= self.zygotes.read_replies();
@@ -145,15 +152,30 @@ impl BrokerServer {
         self.zygotes.remove_unused();
         self.cgroups.retry_removals();
         self.fork_spare_scripts();
-        self.end_orphans();
+        self.reap_killed();
         Ok(is_connected)
     }
 
+    /// How long the next event may take.
+    fn tick(&self) -> Duration {
+        let tick =
+            if self.has_orphans || self.cgroups.has_draining() || self.runs.iter().any(|run| run.is_traced) {
+                ORPHAN_TICK
+            } else if self.zygotes.is_busy() {
+                BUSY_TICK
+            } else {
+                self.zygotes.next_idle_end().map_or(IDLE_TICK, |left| left.min(IDLE_TICK))
+            };
+        self.reaper.tick().map_or(tick, |look| look.min(tick))
+    }
+
     /// Waits for the next event. The sockets of zygotes only wake the broker up.
-    fn wait(&self) -> rustix::io::Result<PollResult> {
+    fn wait(&self, tick: Duration) -> rustix::io::Result<PollResult> {
         let count = self.runs.len();
         let mut polled = vec![PollFd::new(&self.control, PollFlags::IN)];
-        polled.extend(self.runs.iter().map(|run| PollFd::new(&run.pidfd, PollFlags::IN)));
+        polled.extend(self.runs.iter().map(|run| {
+            PollFd::new(&run.pidfd, if run.is_traced { PollFlags::empty() } else { PollFlags::IN })
+        }));
         polled.extend(self.runs.iter().map(|run| {
             // A closed socket would wake the broker again and again.
             if run.is_cancelled {
@@ -163,13 +185,6 @@ impl BrokerServer {
             }
         }));
         polled.extend(self.zygotes.sockets().map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
-        let tick = if self.has_orphans || self.cgroups.has_draining() {
-            ORPHAN_TICK
-        } else if self.zygotes.is_busy() {
-            BUSY_TICK
-        } else {
-            self.zygotes.next_idle_end().map_or(IDLE_TICK, |left| left.min(IDLE_TICK))
-        };
         let timeout = Timespec::try_from(tick).map_err(|_| Errno::INVAL)?;
         match rustix::event::poll(&mut polled, Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -187,34 +202,41 @@ impl BrokerServer {
             if !run.is_cancelled {
                 run.is_cancelled = true;
                 run.end();
+                // Nobody may be there to read it.
+                packet::send(run.reply.as_fd(), &RunReply::Cancelled, &[]).ok();
             }
         }
     }
 
-    /// Reaps the children that have exited, ends the processes that they left, and reports the exits.
+    /// Reaps the children that have exited, and reports the exits.
     fn reap_ended(&mut self, ended: &[bool]) {
-        let mut exited = Vec::new();
-        for (run, has_ended) in std::mem::take(&mut self.runs).into_iter().zip(ended) {
-            if *has_ended { exited.push(run) } else { self.runs.push(run) }
-        }
-        let mut replies = Vec::new();
-        for mut run in exited {
-            let reply = match sys::reap(run.pid.as_raw_nonzero().get()) {
-                Ok(mut exit) => {
+        for (mut run, has_ended) in std::mem::take(&mut self.runs).into_iter().zip(ended) {
+            if !*has_ended && !run.is_traced {
+                self.runs.push(run);
+                continue;
+            }
+            let reply = match sys::try_reap(run.pid.as_raw_nonzero().get()) {
+                Ok(None) => {
+                    run.is_traced = true;
+                    self.runs.push(run);
+                    continue;
+                }
+                Ok(Some(mut exit)) => {
                     exit.oom_kills = run.cgroup.as_ref().map_or(0, RunCgroup::end);
-                    // A killed supervisor could not end its tree.
-                    self.has_orphans |= run.is_shell && exit.signal.is_some();
+                    self.cgroups.remove(run.cgroup.take());
+                    if run.is_shell && exit.signal.is_some() {
+                        // A killed supervisor could not end its tree.
+                        self.has_orphans = true;
+                        self.reaper.add_run(run.reply, exit);
+                        continue;
+                    }
                     RunReply::ended(&exit)
                 }
                 Err(error) => RunReply::Failed { message: format!("cannot reap the child: {error}") },
             };
             self.cgroups.remove(run.cgroup.take());
-            replies.push((run.reply, reply));
-        }
-        self.end_orphans();
-        for (socket, reply) in replies {
             // A server that has closed the socket no longer waits for the run.
-            packet::send(socket.as_fd(), &reply, &[]).ok();
+            packet::send(run.reply.as_fd(), &reply, &[]).ok();
         }
     }
 
@@ -295,7 +317,7 @@ impl BrokerServer {
                 return Some(spare);
             }
             // It is dead or not reachable; the other one may work.
-            spare.kill_and_reap();
+            self.reaper.add([spare.kill()]);
         }
         None
     }
@@ -347,8 +369,15 @@ impl BrokerServer {
         match rustix::process::pidfd_open(child, PidfdFlags::empty()) {
             Ok(pidfd) => {
                 let started = packet::send(reply.as_fd(), &RunReply::Started { pid }, &[pidfd.as_fd()]);
-                let mut run =
-                    RunningChild { pid: child, pidfd, reply, is_shell, cgroup, is_cancelled: false };
+                let mut run = RunningChild {
+                    pid: child,
+                    pidfd,
+                    reply,
+                    is_shell,
+                    cgroup,
+                    is_cancelled: false,
+                    is_traced: false,
+                };
                 if started.is_err() {
                     // The caller no longer waits.
                     run.is_cancelled = true;
@@ -358,7 +387,7 @@ impl BrokerServer {
             }
             Err(error) => {
                 rustix::process::kill_process(child, Signal::KILL).ok();
-                sys::reap(pid).ok();
+                self.reaper.add([pid]);
                 self.has_orphans |= is_shell;
                 self.cgroups.remove(cgroup);
                 send_failure(&reply, format!("cannot watch the child: {error}"));
@@ -366,30 +395,40 @@ impl BrokerServer {
         }
     }
 
-    /// Ends the processes that killed supervisors and zygotes left. Waits while a zygote may have a child
-    /// that it has not reported yet.
-    fn end_orphans(&mut self) {
-        if !self.has_orphans || self.zygotes.has_pending_forks() {
+    /// Reaps what was killed, ends the processes that killed supervisors and zygotes left, and reports the runs
+    /// that are over with that.
+    fn reap_killed(&mut self) {
+        self.reaper.add(self.zygotes.take_killed());
+        if self.reaper.is_empty() && !self.has_orphans {
             return;
         }
-        // The next tick tries again if orphans keep forking, or if no descriptor is free to list them.
-        self.has_orphans = !(0..ORPHAN_ROUNDS).any(|_| self.kill_orphans().is_ok_and(|killed| killed == 0));
+        // The children of an exited child become the broker's.
+        self.has_orphans |= self.reaper.reap() > 0;
+        // A zygote may have a child that it has not reported yet.
+        if self.has_orphans && !self.zygotes.has_pending_forks() {
+            // The next tick tries again if orphans keep forking, or if no descriptor is free to list them.
+            self.has_orphans = !(0..ORPHAN_ROUNDS).any(|_| self.kill_orphans().is_ok_and(|found| found == 0));
+        }
+        self.reaper.report(self.has_orphans);
     }
 
-    /// Kills and reaps the children that are in no table, and returns their number.
-    fn kill_orphans(&self) -> io::Result<usize> {
+    /// Kills the children that are in no table, and reaps those that have exited. Returns how many of both
+    /// there were: with each, more may have become the broker's.
+    fn kill_orphans(&mut self) -> io::Result<usize> {
         let runs = self.runs.iter().map(|run| run.pid.as_raw_nonzero().get());
         let known: Vec<i32> = runs.chain(self.spare_scripts.iter().map(|spare| spare.pid)).collect();
-        let children = shell::children_of_this_thread()?.into_iter();
-        let orphans = children.filter(|pid| !known.contains(pid) && !self.zygotes.contains(*pid));
-        let orphans: Vec<Pid> = orphans.filter_map(Pid::from_raw).collect();
-        for orphan in &orphans {
-            rustix::process::kill_process(*orphan, Signal::KILL).ok();
+        let is_known =
+            |pid: i32| known.contains(&pid) || self.zygotes.contains(pid) || self.reaper.contains(pid);
+        let mut orphans = shell::children_of_this_thread()?;
+        orphans.retain(|pid| !is_known(*pid));
+        for pid in &orphans {
+            self.reaper.kill_orphan(*pid);
         }
-        for orphan in &orphans {
-            sys::reap(orphan.as_raw_nonzero().get()).ok();
+        if !orphans.is_empty() {
+            // An interrupted pause does no harm.
+            rustix::event::poll(&mut [], Some(&ORPHAN_PAUSE)).ok();
         }
-        Ok(orphans.len())
+        Ok(orphans.len() + self.reaper.reap())
     }
 
     /// Ends everything after the server is gone. Guests die with this process; supervisors need time for
@@ -400,8 +439,8 @@ impl BrokerServer {
     }
 
     fn end_runs(&mut self) {
-        self.zygotes = ZygotePool::default();
-        self.spare_scripts.drain(..).for_each(|spare| spare.kill_and_reap());
+        self.zygotes.end_all();
+        self.reaper.add(self.spare_scripts.drain(..).map(|spare| spare.kill()));
         for run in &mut self.runs {
             run.is_cancelled = true;
             run.end();
@@ -410,11 +449,15 @@ impl BrokerServer {
         let Ok((silent, _peer)) = packet::socket_pair() else { return };
         self.control = silent;
         let start = now();
-        while !self.runs.is_empty() && start.elapsed() < SHUTDOWN_TIMEOUT {
-            let Ok(ready) = self.wait() else { return };
+        self.has_orphans = true;
+        while start.elapsed() < SHUTDOWN_TIMEOUT {
+            self.reap_killed();
+            if self.runs.is_empty() && self.reaper.is_empty() && !self.has_orphans {
+                return;
+            }
+            let Ok(ready) = self.wait(ORPHAN_TICK) else { return };
             self.reap_ended(&ready.ended);
         }
-        while self.kill_orphans().is_ok_and(|killed| killed > 0) && start.elapsed() < SHUTDOWN_TIMEOUT {}
     }
 }
 

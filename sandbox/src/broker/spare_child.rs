@@ -4,8 +4,6 @@ use std::os::fd::OwnedFd;
 
 use rustix::process::{Pid, Signal};
 
-use crate::sys;
-
 /// A child that waits for its run. It exits when its socket is closed.
 pub(crate) struct SpareChild {
     pub(crate) pid: i32,
@@ -14,12 +12,13 @@ pub(crate) struct SpareChild {
 }
 
 impl SpareChild {
-    /// Ends a child that has not been used.
-    pub(crate) fn kill_and_reap(&self) {
+    /// Ends a child that has not been used. Returns its process id: it still has to be reaped.
+    #[must_use]
+    pub(crate) fn kill(&self) -> i32 {
         if let Some(pid) = Pid::from_raw(self.pid) {
             // It may be dead already.
             rustix::process::kill_process(pid, Signal::KILL).ok();
         }
-        sys::reap(self.pid).ok();
+        self.pid
     }
 }

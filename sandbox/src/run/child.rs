@@ -24,6 +24,8 @@ pub(crate) struct RunChild {
     pidfd: OwnedFd,
     reply: OwnedFd,
     has_ended: bool,
+    /// The broker has answered the cancellation.
+    is_cancelled: bool,
     pipes: Option<[OwnedFd; 4]>,
     /// The signal of [`RunChild::kill`]: SIGTERM for a supervisor, so that it can end its tree first.
     pub(crate) end_signal: Signal,
@@ -68,7 +70,15 @@ impl RunPipes {
 impl RunChild {
     /// The child that the broker has reported.
     pub(crate) fn new(pid: i32, pidfd: OwnedFd, reply: OwnedFd, pipes: [OwnedFd; 4]) -> Self {
-        Self { pid, pidfd, reply, has_ended: false, pipes: Some(pipes), end_signal: Signal::KILL }
+        Self {
+            pid,
+            pidfd,
+            reply,
+            has_ended: false,
+            is_cancelled: false,
+            pipes: Some(pipes),
+            end_signal: Signal::KILL,
+        }
     }
 
     /// Its process id.
@@ -102,6 +112,16 @@ impl RunChild {
         rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL).ok();
     }
 
+    /// Asks the broker to end the child, too. Its answer proves that the broker works.
+    pub(crate) fn cancel(&self) {
+        rustix::net::shutdown(&self.reply, rustix::net::Shutdown::Write).ok();
+    }
+
+    /// Whether the broker has answered the cancellation.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.is_cancelled
+    }
+
     /// The number of threads of the guest and its descendants; counting stops soon above `max`. 0 once it
     /// has exited.
     pub(crate) fn count_tasks(&self, max: u64) -> u64 {
@@ -111,19 +131,34 @@ impl RunChild {
         if has_exited { 0 } else { tasks }
     }
 
-    /// Its exit, once [`RunChild::exit_fd`] is readable. An error if the broker died.
-    pub(crate) fn read_exit(&mut self) -> Result<ChildExit, SandboxError> {
+    /// Its exit, once [`RunChild::exit_fd`] is readable; `None` if the broker has only answered the
+    /// cancellation. An error if the broker died.
+    pub(crate) fn read_exit(&mut self) -> Result<Option<ChildExit>, SandboxError> {
         let packet = receive(&self.reply, RecvFlags::empty()).map_err(SandboxError::Watch)?;
         let reply =
             packet.map(|packet| packet.decode::<RunReply>()).transpose().map_err(SandboxError::Watch)?;
-        self.has_ended = true;
         if let Some(reply) = reply {
-            return reply.into_exit().map_err(SandboxError::Broker);
+            let exit = reply.into_exit().map_err(SandboxError::Broker);
+            self.is_cancelled |= matches!(exit, Ok(None));
+            self.has_ended |= !matches!(exit, Ok(None));
+            return exit;
         }
+        self.has_ended = true;
         // Guests die with the broker; a command's supervisor ends its tree. Nothing runs when the error is
         // returned.
         wait_until_readable(&self.pidfd, EXIT_TIMEOUT).ok();
         Err(SandboxError::BrokerDied)
+    }
+
+    /// Waits until the child and all its processes are gone; false if the broker died before.
+    pub(crate) fn wait_until_gone(mut self) -> bool {
+        loop {
+            match self.read_exit() {
+                Ok(Some(exit)) if !exit.leaves_processes => return true,
+                Ok(_) => {}
+                Err(_) => return false,
+            }
+        }
     }
 }
 

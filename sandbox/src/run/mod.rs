@@ -5,6 +5,7 @@ mod count_schedule;
 mod descendants;
 mod held_files;
 mod kernel_use;
+mod left;
 mod lock_table;
 mod memory_reserve;
 mod output;
@@ -37,6 +38,7 @@ use crate::verdict::{self, JudgedRun};
 
 pub(crate) use child::{RunChild, RunPipes};
 pub use kernel_use::KernelUse;
+pub(crate) use left::keep_until_gone;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use output::CapturedOutput;
 pub(crate) use output::OutputRetention;
@@ -45,7 +47,7 @@ pub(crate) use quota::{DirectoryQuota, QuotaExcess, TreeLimit};
 pub(crate) use readers::read_in_pieces;
 pub(crate) use registry::RunRegistry;
 pub use registry::ScarceResource;
-pub(crate) use slots::RunSlots;
+pub(crate) use slots::{RunSlot, RunSlots};
 pub(crate) use watch::{ObservedRun, StopReason, WatchLimits, escalate_kill, watch};
 
 /// The parts of a sandbox that a run needs.
@@ -53,15 +55,16 @@ pub(crate) struct RunDependencies<'a> {
     pub options: &'a SandboxOptions,
     pub broker: &'a BrokerClient,
     pub python: &'a PythonRegistry,
-    pub remover: &'a ScratchRemover,
+    pub remover: &'a Arc<ScratchRemover>,
     pub running: &'a RunRegistry,
     /// How long, in seconds, a zygote stays after this run; `None`: until it is replaced.
     pub zygote_idle_s: Option<u64>,
 }
 
-/// Runs a program that may run at its level. An error means that nothing ran.
+/// Runs a program that may run at its level, in this slot. An error means that nothing ran.
 pub(crate) fn execute(
     dependencies: &RunDependencies<'_>,
+    slot: RunSlot,
     program: &Program,
     host: Option<Arc<dyn HostCalls>>,
     cancel: &dyn Fn() -> bool,
@@ -105,14 +108,14 @@ pub(crate) fn execute(
         })
         .transpose()
         .map_err(|error| SandboxError::Watch(error.into()))?;
-    let observed = watch(guest, &watch_limits, quota, calls)?;
+    let mut observed = watch(guest, &watch_limits, quota, calls)?;
     let subject = JudgedRun { level: program.level, language: program.language, version, limits: &limits };
-    let mut record = verdict::judge(subject, observed);
-    if let Some(Err(error)) = own_dir.map(|own_dir| own_dir.discard(dependencies.remover)) {
-        // The run keeps its status, but the record reports the directory that stayed behind.
-        record.error.get_or_insert_with(|| error.to_string());
+    match (observed.left.take(), own_dir) {
+        (Some(child), own_dir) => keep_until_gone(child, slot, own_dir, dependencies.remover),
+        (None, Some(own_dir)) => own_dir.discard(dependencies.remover),
+        (None, None) => {}
     }
-    Ok(record)
+    Ok(verdict::judge(subject, observed))
 }
 
 /// A call's own timeout replaces the level's, and the limit of processor time follows it.

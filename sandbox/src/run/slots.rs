@@ -2,7 +2,7 @@
 //! wait.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How often cancellation is checked while a caller waits.
@@ -22,16 +22,16 @@ struct SlotQueue {
 }
 
 /// One slot, released when dropped.
-pub(crate) struct RunSlot<'a>(&'a RunSlots);
+pub(crate) struct RunSlot(Arc<RunSlots>);
 
 impl RunSlots {
-    pub(crate) fn new(slots: usize) -> Self {
+    pub(crate) fn new(slots: usize) -> Arc<Self> {
         let state = SlotQueue { free: slots, next_ticket: 0, waiting: VecDeque::new() };
-        Self { state: Mutex::new(state), changed: Condvar::new() }
+        Arc::new(Self { state: Mutex::new(state), changed: Condvar::new() })
     }
 
     /// Waits for a slot in order of arrival; `None` if the caller cancels first.
-    pub(crate) fn take(&self, cancel: &dyn Fn() -> bool) -> Option<RunSlot<'_>> {
+    pub(crate) fn take(self: &Arc<Self>, cancel: &dyn Fn() -> bool) -> Option<RunSlot> {
         let mut state = self.lock();
         let ticket = state.next_ticket;
         state.next_ticket += 1;
@@ -45,7 +45,7 @@ impl RunSlots {
                 drop(state);
                 // The next caller in the queue may find another free slot.
                 self.changed.notify_all();
-                return if is_cancelled { None } else { Some(RunSlot(self)) };
+                return if is_cancelled { None } else { Some(RunSlot(Arc::clone(self))) };
             }
             state = self.changed.wait_timeout(state, CANCEL_POLL).unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -56,7 +56,7 @@ impl RunSlots {
     }
 }
 
-impl Drop for RunSlot<'_> {
+impl Drop for RunSlot {
     fn drop(&mut self) {
         self.0.lock().free += 1;
         self.0.changed.notify_all();

@@ -24,7 +24,10 @@ const COUNT_PAUSE: Duration = Duration::from_millis(25);
 /// How long a supervisor may take to end its tree. It alone can kill the whole tree at once, so a busy
 /// machine gets time.
 const KILL_AFTER: Duration = Duration::from_secs(10);
-/// How long the kernel and the broker may take to end a killed child. Freeing much memory is slow.
+/// How long a killed child may take to exit. Freeing much memory is slow, and one that waits for a disk may
+/// never exit: it is given up then.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(15);
+/// How long the broker may take to answer or to report an exit.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
 
 /// The limits that the parent enforces.
@@ -81,9 +84,11 @@ pub(crate) struct ObservedRun {
     pub result: CapturedOutput,
     /// Wall clock.
     pub duration: Duration,
+    /// The child, if it or processes of it were killed and have not exited yet.
+    pub left: Option<RunChild>,
 }
 
-/// Watches until the child has exited and is reaped. Also serves its host calls and checks its private
+/// Watches until the child has exited and is reaped, or is given up. Also serves its host calls and checks its private
 /// directory.
 pub(crate) fn watch(
     mut guest: RunChild,
@@ -102,10 +107,12 @@ pub(crate) fn watch(
         kernel_memory: KernelMemoryLimit::new(),
     };
     let mut stop: Option<(StopReason, Duration)> = None;
-    let duration = loop {
+    let exit = loop {
         let elapsed = start.elapsed();
         if let Some((_, since)) = &stop {
-            escalate_kill(&guest, elapsed.saturating_sub(*since))?;
+            if escalate_kill(&guest, elapsed.saturating_sub(*since))? {
+                break ChildExit::not_yet();
+            }
         } else if let Some(reason) = monitor.check(&guest, &readers, elapsed) {
             guest.kill();
             stop = Some((reason, elapsed));
@@ -113,8 +120,10 @@ pub(crate) fn watch(
         let pause = if stop.is_none() { monitor.pause(start.elapsed()) } else { CANCEL_POLL };
         let ready = readers.wait(&guest, calls.as_ref(), pause);
         let ready = ready.map_err(|error| SandboxError::Watch(error.into()))?;
-        if ready.has_exited {
-            break start.elapsed();
+        if ready.has_exited
+            && let Some(exit) = guest.read_exit()?
+        {
+            break exit;
         }
         let violation = calls.as_mut().filter(|_| ready.has_call).and_then(|calls| calls.step().err());
         if let (Some(violation), None) = (violation, &stop) {
@@ -126,13 +135,15 @@ pub(crate) fn watch(
             calls = None;
         }
     };
-    let exit = guest.read_exit()?;
+    let duration = start.elapsed();
     let [stdout, stderr, frames, result] = readers.drain();
     let stop = stop.map(|(reason, _)| reason);
-    // Counted in any case: the next run in this directory starts from what this one left.
-    let excess = monitor.check_at_end();
+    let left = exit.leaves_processes.then_some(guest);
+    // Counted in any case: the next run in this directory starts from what this one left. But nobody who waits
+    // for the directory's disk is waited for.
+    let excess = if left.is_none() { monitor.check_at_end() } else { None };
     let stop = stop.or_else(|| overflow((stdout.is_full(), stderr.is_full()))).or(excess);
-    Ok(ObservedRun { stop, exit, stdout, stderr, frames, result, duration })
+    Ok(ObservedRun { stop, exit, stdout, stderr, frames, result, duration, left })
 }
 
 /// Checks the limits while the child runs.
@@ -209,13 +220,67 @@ fn overflow(are_full: (bool, bool)) -> Option<StopReason> {
     }
 }
 
-/// After a kill: sends SIGKILL to a supervisor that does not exit; a broker that reports no exit is stuck.
-pub(crate) fn escalate_kill(guest: &RunChild, since_kill: Duration) -> Result<(), SandboxError> {
+/// After a kill: sends SIGKILL to a supervisor that does not exit, and asks the broker whether it works. True
+/// if it does, but the child cannot be ended now. An error if it does not.
+pub(crate) fn escalate_kill(guest: &RunChild, since_kill: Duration) -> Result<bool, SandboxError> {
+    if guest.is_cancelled() {
+        return Ok(since_kill > GIVE_UP_AFTER);
+    }
     if since_kill > STUCK_AFTER {
         return Err(SandboxError::BrokerStuck);
     }
     if since_kill > KILL_AFTER {
         guest.kill_now();
+        guest.cancel();
     }
-    Ok(())
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{AsFd, OwnedFd};
+
+    use super::*;
+    use crate::broker::{RunReply, is_peer_closed, send, socket_pair};
+    use crate::run::RunPipes;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A child whose end the broker withholds, and the broker's end of its socket.
+    fn withheld() -> (RunChild, OwnedFd) {
+        let (reply, broker) = socket_pair().unwrap();
+        // The signals go to a process that has exited.
+        let mut child = crate::process::new_command("/bin/true".as_ref()).spawn().unwrap();
+        let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap();
+        child.wait().unwrap();
+        let pipes = RunPipes::new("").unwrap();
+        (RunChild::new(i32::MAX, pidfd, reply, pipes.parent_ends), broker)
+    }
+
+    #[test]
+    fn a_child_that_does_not_exit_is_given_up_if_the_broker_answers() {
+        let (mut guest, broker) = withheld();
+        assert!(!escalate_kill(&guest, KILL_AFTER.saturating_sub(SECOND)).unwrap());
+        assert!(!is_peer_closed(&broker), "the supervisor still has time");
+        assert!(!escalate_kill(&guest, KILL_AFTER + SECOND).unwrap());
+        assert!(is_peer_closed(&broker), "the broker is asked");
+        send(broker.as_fd(), &RunReply::Cancelled, &[]).unwrap();
+        assert!(guest.read_exit().unwrap().is_none());
+        assert!(!escalate_kill(&guest, GIVE_UP_AFTER.saturating_sub(SECOND)).unwrap());
+        assert!(escalate_kill(&guest, GIVE_UP_AFTER + SECOND).unwrap());
+        let first = ChildExit::not_yet();
+        send(broker.as_fd(), &RunReply::ended(&first), &[]).unwrap();
+        send(broker.as_fd(), &RunReply::ended(&ChildExit { leaves_processes: false, ..first }), &[]).unwrap();
+        assert!(guest.wait_until_gone());
+    }
+
+    #[test]
+    fn a_broker_that_does_not_answer_is_stuck() {
+        let (guest, broker) = withheld();
+        assert!(!escalate_kill(&guest, STUCK_AFTER.saturating_sub(SECOND)).unwrap());
+        assert!(matches!(escalate_kill(&guest, STUCK_AFTER + SECOND), Err(SandboxError::BrokerStuck)));
+        drop(broker);
+        assert!(!guest.wait_until_gone());
+    }
 }

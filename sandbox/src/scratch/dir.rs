@@ -15,7 +15,7 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// The start of the name of a private directory. Process id and a number follow.
 const PREFIX: &str = "nanoclaw-run-";
-/// The start of the name after its run, while it waits for the remover.
+/// The start of the name after its run, in directories of earlier versions.
 const TRASH_PREFIX: &str = "nanoclaw-trash-";
 const PRIVATE: Mode = Mode::RWXU;
 
@@ -49,22 +49,15 @@ impl ScratchDir {
         &self.path
     }
 
-    /// Renames it and gives it to the remover. The duration does not depend on the contents.
-    pub(crate) fn discard(mut self, remover: &ScratchRemover) -> Result<(), SandboxError> {
+    /// Gives it to the remover. The duration depends neither on the contents nor on the disk.
+    pub(crate) fn discard(self, remover: &ScratchRemover) {
+        remover.take(self.keep());
+    }
+
+    /// Leaves it where it is. Whoever calls this removes it; if nobody does, a later start does.
+    pub(crate) fn keep(mut self) -> PathBuf {
         self.removed = true;
-        let fail = |source| SandboxError::RemoveScratch { path: self.path.clone(), source };
-        loop {
-            let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let trash = self.path.with_file_name(format!("{TRASH_PREFIX}{}-{number}", std::process::id()));
-            match std::fs::rename(&self.path, &trash) {
-                Ok(()) => {
-                    remover.take(trash);
-                    return Ok(());
-                }
-                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
-                Err(error) => return Err(fail(error)),
-            }
-        }
+        std::mem::take(&mut self.path)
     }
 
     /// Removes it with its contents, at once.
@@ -143,14 +136,13 @@ mod tests {
     }
 
     #[test]
-    fn a_discarded_directory_is_renamed_and_removed_in_the_background() {
+    fn a_discarded_directory_is_removed_in_the_background() {
         let home = tempfile::tempdir().unwrap();
         let scratch = ScratchDir::make(home.path()).unwrap();
         let path = scratch.path().to_owned();
         std::fs::create_dir_all(path.join("x/y")).unwrap();
         let remover = ScratchRemover::default();
-        scratch.discard(&remover).unwrap();
-        assert!(!path.exists());
+        scratch.discard(&remover);
         drop(remover);
         assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
     }

@@ -1,17 +1,20 @@
 //! Removes private directories of ended runs in the background, one by one.
 //!
-//! One thread, started with the first directory and joined when the sandbox is dropped. A run returns before
+//! One thread, started with the first directory and awaited when the sandbox is dropped. A run returns before
 //! its directory is removed, so its contents cost neither the caller's time nor a slot.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::time::Duration;
 
 use super::remove::remove_tree;
 
 /// Only the first failures are stored.
 const MAX_FAILURES: usize = 16;
+
+/// How long a dropped sandbox waits for the removals: a disk may not answer.
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(20);
 
 type RemovalFailures = Arc<Mutex<Vec<String>>>;
 
@@ -25,7 +28,8 @@ pub(crate) struct ScratchRemover {
 #[derive(Debug)]
 struct RemoverThread {
     queue: Sender<PathBuf>,
-    thread: JoinHandle<()>,
+    /// Disconnected when the thread ends.
+    end: Receiver<()>,
 }
 
 impl ScratchRemover {
@@ -54,10 +58,10 @@ impl ScratchRemover {
 impl Drop for ScratchRemover {
     fn drop(&mut self) {
         let worker = self.worker.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(RemoverThread { queue, thread }) = worker {
+        if let Some(RemoverThread { queue, end }) = worker {
             drop(queue);
-            // The thread does not panic; if it did, the next start would remove the rest.
-            thread.join().ok();
+            // The next start removes the rest.
+            end.recv_timeout(REMOVAL_TIMEOUT).ok();
         }
     }
 }
@@ -65,9 +69,13 @@ impl Drop for ScratchRemover {
 fn start(failures: &RemovalFailures) -> Option<RemoverThread> {
     let (queue, trash) = channel();
     let failures = Arc::clone(failures);
-    let work = move || empty_all(&trash, &failures);
-    let thread = std::thread::Builder::new().name("sandbox-remover".to_owned()).spawn(work).ok()?;
-    Some(RemoverThread { queue, thread })
+    let (ends_with_thread, end) = channel();
+    let work = move || {
+        empty_all(&trash, &failures);
+        drop(ends_with_thread);
+    };
+    std::thread::Builder::new().name("sandbox-remover".to_owned()).spawn(work).ok()?;
+    Some(RemoverThread { queue, end })
 }
 
 fn empty_all(trash: &Receiver<PathBuf>, failures: &RemovalFailures) {

@@ -11,6 +11,7 @@ use rustix::process::Signal;
 use super::monitor::SessionState;
 use super::registry::SessionSlot;
 use super::spec::SessionEnd;
+use crate::run::{RunChild, keep_until_gone};
 use crate::scratch::{ScratchDir, ScratchRemover};
 
 /// A running session. Dropped, it ends with everything that it has started; its private directory is removed.
@@ -21,10 +22,11 @@ pub struct SandboxSession {
     pub(super) stderr: Option<File>,
     pub(super) state: Arc<SessionState>,
     pub(super) pidfd: OwnedFd,
-    pub(super) monitor: Option<JoinHandle<()>>,
+    /// Returns the supervisor if processes of the session are left.
+    pub(super) monitor: Option<JoinHandle<Option<RunChild>>>,
     pub(super) own_dir: Option<ScratchDir>,
     pub(super) remover: Arc<ScratchRemover>,
-    pub(super) _slot: SessionSlot,
+    pub(super) slot: Option<SessionSlot>,
 }
 
 impl SandboxSession {
@@ -44,7 +46,8 @@ impl SandboxSession {
         self.stderr.take()
     }
 
-    /// How it ended; `None` while it runs. After the end, none of its processes is left.
+    /// How it ended; `None` while it runs. After the end, none of its processes is left, except killed ones
+    /// that wait for a disk: these keep the session's place.
     pub fn try_wait(&self) -> Option<SessionEnd> {
         self.state.end()
     }
@@ -72,13 +75,12 @@ impl Drop for SandboxSession {
         if self.try_wait().is_none() {
             self.kill();
         }
-        if let Some(monitor) = self.monitor.take() {
-            // The monitor does not panic; if it did, dropping its guest would end the tree.
-            monitor.join().ok();
-        }
-        if let Some(own_dir) = self.own_dir.take() {
-            // A directory that cannot be renamed is removed at a later start.
-            own_dir.discard(&self.remover).ok();
+        // The monitor does not panic; if it did, dropping its guest would end the tree.
+        let left = self.monitor.take().and_then(|monitor| monitor.join().ok().flatten());
+        match (left, self.own_dir.take()) {
+            (Some(child), own_dir) => keep_until_gone(child, self.slot.take(), own_dir, &self.remover),
+            (None, Some(own_dir)) => own_dir.discard(&self.remover),
+            (None, None) => {}
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::limits::RunLimits;
 use crate::options::FreeSpace;
 use crate::process::wait_until_readable;
 use crate::run::{DirectoryQuota, RunChild, TreeLimit, escalate_kill};
+use crate::sys::ChildExit;
 
 /// The pause between two counts of a changing tree, and of an unchanged one.
 const BUSY_PAUSE: Duration = Duration::from_millis(25);
@@ -87,32 +88,28 @@ impl Drop for EndNotifier<'_> {
     }
 }
 
-/// Monitors a session until its end.
-pub(super) fn monitor(session: WatchedSession, state: &SessionState) {
+/// Monitors a session until its end. Returns the supervisor if processes of the session are left.
+pub(super) fn monitor(session: WatchedSession, state: &SessionState) -> Option<RunChild> {
     let panicked = SessionEnd { reason: Some("its monitor panicked".to_owned()), ..SessionEnd::default() };
     let mut notifier = EndNotifier { state, end: panicked };
     let WatchedSession { mut guest, limits, own_dir } = session;
-    let (reason, error) = wait_for_end(&guest, &limits, own_dir, state);
-    let exit = match error {
-        Some(error) => Err(error),
-        None => guest.read_exit(),
-    };
+    let (reason, exit) = wait_for_end(&mut guest, &limits, own_dir, state);
+    let leaves_processes = exit.as_ref().is_ok_and(|exit| exit.leaves_processes);
     notifier.end = match exit {
         Ok(exit) => SessionEnd { exit_code: exit.exit_code, signal: exit.signal, reason },
         Err(error) => SessionEnd { reason: Some(error.to_string()), ..SessionEnd::default() },
     };
-    // Ends the session's processes before the notification.
-    drop(guest);
+    // Otherwise the session's processes end here, before the notification.
+    leaves_processes.then_some(guest)
 }
 
-/// Waits for the end, and kills the session if needed. Returns the reason of the kill, and the error if the
-/// session could not be ended.
+/// Waits for the end, and kills the session if needed. Returns the reason of the kill, and the exit.
 fn wait_for_end(
-    guest: &RunChild,
+    guest: &mut RunChild,
     limits: &RunLimits,
     own_dir: Option<PathBuf>,
     state: &SessionState,
-) -> (Option<String>, Option<SandboxError>) {
+) -> (Option<String>, Result<ChildExit, SandboxError>) {
     let quota = own_dir.and_then(|path| {
         DirectoryQuota::new(&path, limits, Some(TreeLimit::private(limits)), FreeSpace::default()).ok()
     });
@@ -123,15 +120,20 @@ fn wait_for_end(
     let mut killed: Option<(String, Instant)> = None;
     loop {
         match wait_until_readable(guest.exit_fd(), pause) {
-            Ok(true) => return (killed.map(|(reason, _)| reason).or_else(|| state.requested_end()), None),
+            Ok(true) => {
+                if let Some(exit) = guest.read_exit().transpose() {
+                    return (killed.map(|(reason, _)| reason).or_else(|| state.requested_end()), exit);
+                }
+            }
             Ok(false) => {}
-            Err(error) => return (None, Some(SandboxError::Watch(error.into()))),
+            Err(error) => return (None, Err(SandboxError::Watch(error.into()))),
         }
         if let Some((reason, since)) = &killed {
-            if let Err(error) = escalate_kill(guest, since.elapsed()) {
-                return (Some(reason.clone()), Some(error));
+            match escalate_kill(guest, since.elapsed()) {
+                Ok(false) => continue,
+                Ok(true) => return (Some(reason.clone()), Ok(ChildExit::not_yet())),
+                Err(error) => return (Some(reason.clone()), Err(error)),
             }
-            continue;
         }
         let mut reason = state.requested_end().or_else(|| monitor.check_tasks(guest, &mut pause));
         if reason.is_none() && now() >= next_directory_count {

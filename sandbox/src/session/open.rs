@@ -84,7 +84,7 @@ pub(crate) fn open(
         monitor: Some(monitor),
         own_dir,
         remover: Arc::clone(dependencies.remover),
-        _slot: slot,
+        slot: Some(slot),
     })
 }
 

@@ -12,6 +12,8 @@ use crate::policy::SeccompFilters;
 pub(crate) struct ZygotePool {
     zygotes: Vec<ZygoteProcess>,
     started: Vec<StartedRun>,
+    /// The processes of removed zygotes that have to be reaped.
+    killed: Vec<i32>,
 }
 
 impl ZygotePool {
@@ -71,6 +73,8 @@ impl ZygotePool {
             if !is_alive {
                 may_leave_child |= had_pending_forks;
                 zygote.fail_queued_runs();
+                zygote.kill();
+                self.killed.append(&mut zygote.killed);
             }
             is_alive
         });
@@ -100,11 +104,29 @@ impl ZygotePool {
         for zygote in &mut self.zygotes {
             zygote.is_retired |= zygote.is_expired() && successors.contains(&zygote.spec.id);
         }
-        self.zygotes.retain(|zygote| {
+        self.zygotes.retain_mut(|zygote| {
             let is_idle = zygote.idle_time_left() == Some(Duration::ZERO);
             // A busy one may be about to report a child.
-            zygote.is_busy() || !(zygote.is_retired || is_idle)
+            let stays = zygote.is_busy() || !(zygote.is_retired || is_idle);
+            if !stays {
+                zygote.kill();
+            }
+            self.killed.append(&mut zygote.killed);
+            stays
         });
+    }
+
+    /// Ends all zygotes and their spare children.
+    pub(crate) fn end_all(&mut self) {
+        for mut zygote in self.zygotes.drain(..) {
+            zygote.kill();
+            self.killed.append(&mut zygote.killed);
+        }
+    }
+
+    /// The processes that were killed since the last call, to be reaped.
+    pub(crate) fn take_killed(&mut self) -> Vec<i32> {
+        std::mem::take(&mut self.killed)
     }
 
     /// Whether a zygote may have a child that it has not reported yet.

@@ -73,6 +73,8 @@ pub(super) struct ZygoteProcess {
     waiting_since: Instant,
     /// Spare children in a row that were dead when a run came.
     dead_spares: u32,
+    /// The processes that were killed and have to be reaped.
+    pub(super) killed: Vec<i32>,
     rulesets: RulesetCache,
 }
 
@@ -101,6 +103,7 @@ impl ZygoteProcess {
             pending_forks: VecDeque::new(),
             waiting_since: now(),
             dead_spares: 0,
+            killed: Vec::new(),
             rulesets: RulesetCache::default(),
         })
     }
@@ -136,7 +139,7 @@ impl ZygoteProcess {
     pub(super) fn drop_surplus_spares(&mut self) {
         if self.queue.is_empty() {
             let surplus = self.spares.len().saturating_sub(SPARE_CHILDREN);
-            self.spares.drain(..surplus).for_each(|spare| spare.kill_and_reap());
+            self.killed.extend(self.spares.drain(..surplus).map(|spare| spare.kill()));
         }
     }
 
@@ -210,7 +213,7 @@ impl ZygoteProcess {
                 started.push(StartedRun { pid: spare.pid, reply: run.reply });
             }
             Err(SendRunError::ChildDead) => {
-                spare.kill_and_reap();
+                self.killed.push(spare.kill());
                 self.dead_spares += 1;
                 self.queue.push_front(run);
                 if self.dead_spares >= MAX_DEAD_SPARES {
@@ -219,7 +222,7 @@ impl ZygoteProcess {
                 }
             }
             Err(SendRunError::Rejected(message)) => {
-                spare.kill_and_reap();
+                self.killed.push(spare.kill());
                 send_failure(&run.reply, message);
             }
         }
@@ -288,6 +291,16 @@ impl ZygoteProcess {
         text.trim().lines().last().unwrap_or("it said nothing").to_owned()
     }
 
+    /// Kills it and its spare children. Children with a run are the broker's and continue.
+    pub(super) fn kill(&mut self) {
+        self.killed.extend(self.spares.drain(..).map(|spare| spare.kill()));
+        if let Some(pid) = Pid::from_raw(self.pid) {
+            // It may be dead already.
+            rustix::process::kill_process(pid, Signal::KILL).ok();
+        }
+        self.killed.push(self.pid);
+    }
+
     fn fail_all(&mut self, message: &str) {
         for run in self.queue.drain(..) {
             send_failure(&run.reply, message.to_owned());
@@ -321,15 +334,4 @@ fn send_run(spare: &SpareChild, run: &QueuedRun, rulesets: &mut RulesetCache) ->
     descriptors.extend([ruleset.as_fd(), null.as_fd()]);
     send(spare.socket.as_fd(), &message, &descriptors)
         .map_err(|error| if is_disconnected(&error) { SendRunError::ChildDead } else { rejected(&error) })
-}
-
-impl Drop for ZygoteProcess {
-    fn drop(&mut self) {
-        self.spares.iter().for_each(SpareChild::kill_and_reap);
-        // Children with a run are the broker's and continue.
-        if let Some(pid) = Pid::from_raw(self.pid) {
-            rustix::process::kill_process(pid, Signal::KILL).ok();
-        }
-        sys::reap(self.pid).ok();
-    }
 }

@@ -6,6 +6,7 @@ pub(crate) mod broker;
 pub(crate) mod canary;
 pub(crate) mod ordinary_user;
 pub(crate) mod session;
+pub(crate) mod stuck;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};

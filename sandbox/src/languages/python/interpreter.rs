@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags};
 use serde::Deserialize;
 
 use super::modules;
@@ -17,7 +16,7 @@ use crate::level::Level;
 use crate::memory_file::memory_file;
 use crate::options::ExtraModules;
 use crate::policy::{PathAccess, PathRule};
-use crate::process::{new_command, wait_until_readable};
+use crate::process::{end_child, new_command, wait_for_exit};
 use crate::zygote::ZygoteSpec;
 
 /// The program that describes an interpreter.
@@ -220,7 +219,7 @@ fn candidates() -> Vec<PathBuf> {
 fn describe(path: &Path, extra: &[String]) -> Result<PythonInterpreter, String> {
     let text = |error: std::io::Error| error.to_string();
     let (stdout, stderr) = (memory_file(&[]).map_err(text)?, memory_file(&[]).map_err(text)?);
-    let mut child = new_command(path)
+    let child = new_command(path)
         .args(["-I", "-S", "-B", "-X", "utf8", "-c", PROBE])
         .args(extra)
         .current_dir("/")
@@ -229,15 +228,8 @@ fn describe(path: &Path, extra: &[String]) -> Result<PythonInterpreter, String> 
         .stderr(Stdio::from(stderr.try_clone().map_err(text)?))
         .spawn()
         .map_err(text)?;
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let pidfd = pid.map(|pid| rustix::process::pidfd_open(pid, PidfdFlags::empty()));
-    let has_exited = pidfd
-        .is_some_and(|pidfd| pidfd.is_ok_and(|pidfd| wait_until_readable(pidfd, PROBE_TIMEOUT) == Ok(true)));
-    if !has_exited {
-        // It may exit at this moment.
-        child.kill().ok();
-    }
-    let status = child.wait().map_err(text)?;
+    wait_for_exit(&child, PROBE_TIMEOUT);
+    let status = end_child(child).ok_or("it cannot be ended")?;
     if !status.success() {
         let output = read_text(stderr).map_err(text)?;
         return Err(output.trim().lines().last().unwrap_or("it failed without a word").to_owned());
