@@ -41,6 +41,7 @@ mod own_files;
 mod passing_faults;
 mod policy;
 mod private_files;
+mod seen_by_name;
 mod session_access;
 mod sessions;
 mod shell;

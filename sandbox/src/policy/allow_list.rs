@@ -167,8 +167,9 @@ const fn signal(value: i32) -> ArgumentTest {
 pub(super) const ALLOWED: &[SyscallRule] = rows! {
     All Allow, "descriptors that it already has":
         SYS_read SYS_readv SYS_pread64 SYS_write SYS_writev SYS_lseek SYS_close;
-    All Allow, "file metadata; landlock does not mediate it, and contents stay closed":
-        SYS_fstat SYS_newfstatat SYS_statx;
+    All Allow, "metadata of descriptors that it already has": SYS_fstat;
+    WithDirectory Allow, "file metadata; landlock does not mediate it, and contents stay closed":
+        SYS_newfstatat SYS_statx;
     All Allow, "memory": SYS_munmap SYS_mremap SYS_madvise SYS_brk;
     Code NOT_EXECUTABLE, "memory, but no code beyond that of the warm-up": SYS_mmap SYS_mprotect;
     All Allow, "ends itself": SYS_exit SYS_exit_group;

@@ -17,12 +17,11 @@ pub(super) const KILLED: &[SyscallRule] = rows! {
 /// Additions to the allow list. Code has neither `open` nor `creat`: its interpreters use `openat`.
 #[cfg(target_arch = "x86_64")]
 pub(super) const ALLOWED: &[SyscallRule] = rows! {
-    All Allow, "file metadata; contents stay closed": SYS_stat SYS_lstat;
     All Allow, "the clock": SYS_time;
     WithDirectory Allow, "its own directory; landlock decides on paths":
         SYS_unlink SYS_rmdir SYS_rename SYS_link SYS_symlink;
     WithDirectory LISTABLE, "the same; the server counts what it can list": SYS_mkdir;
-    WithDirectory Allow, "names, no contents": SYS_access SYS_readlink;
+    WithDirectory Allow, "names and metadata, no contents": SYS_stat SYS_lstat SYS_access SYS_readlink;
     WithDirectory Allow, "copies of descriptors that it already has": SYS_dup2 SYS_pipe;
     WithDirectory Allow, "waiting on its own descriptors":
         SYS_poll SYS_select SYS_epoll_create SYS_epoll_wait SYS_eventfd;

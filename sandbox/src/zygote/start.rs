@@ -125,6 +125,7 @@ fn spec_json(spec: &ZygoteSpec, filters: &SeccompFilters) -> io::Result<serde_js
             "clone": libc::SYS_clone, "prctl": libc::SYS_prctl, "seccomp": libc::SYS_seccomp,
             "capset": libc::SYS_capset, "close_range": libc::SYS_close_range,
             "landlock_restrict_self": restriction_number(),
+            "fstat": libc::SYS_fstat, "getdents64": libc::SYS_getdents64,
         });
         fields.insert("filters".to_owned(), programs);
         fields.insert("numbers".to_owned(), numbers);
