@@ -1,5 +1,6 @@
 //! What file tools do with files that others change, with encodings, and with dot files.
 
+use crate::support::directories::user_directory;
 use crate::support::turns::{Turn, TurnServer, bash, error, read, sleep, write};
 use serde_json::{Value, json};
 use std::fs;
@@ -48,8 +49,8 @@ fn a_change_during_a_restart_is_noticed() {
     let turns: &[Turn<'_>] =
         &[&[write("f", "one\n"), read("f")], &[sleep(4)], &[edit("one", "two")], &[read("f")]];
     let job = fixture.submit(turns, &json!({}));
-    let file = fixture.server.dir.join(format!("data/jobs/user_1/{job}/f"));
     fixture.wait_until_called(&job, "execute_python");
+    let file = user_directory(&fixture.server.dir.join("data/jobs"), 1).join(&job).join("f");
     fs::write(&file, "one, changed\n").expect("a change");
     let fixture = fixture.crash_and_restart("");
     let results = fixture.results(&job);
@@ -63,7 +64,7 @@ fn two_jobs_of_a_project_do_not_overwrite_each_others_edits_unseen() {
     let fixture = TurnServer::start("");
     let project = fixture.server.post("/api/projects", &json!({"name": "app"})).json();
     let id = project["data"]["id"].as_str().expect("an id").to_owned();
-    let file = fixture.server.dir.join("data/workspaces/user_1/app/f");
+    let file = user_directory(&fixture.server.dir.join("data/workspaces"), 1).join("app/f");
     fs::write(&file, "one\n").expect("a file");
     let more = json!({"project_id": id});
     let first = fixture.submit(&[&[read("f")], &[sleep(5)], &[edit("one", "first")]], &more);
@@ -92,7 +93,7 @@ fn a_file_is_written_in_the_named_encoding() {
         encoded("bad", "a", "klingon"),
         ("file_read", json!({"path": "latin", "encoding": "latin-1"})),
     ]]);
-    let at = fixture.server.dir.join(format!("data/jobs/user_1/{job}"));
+    let at = user_directory(&fixture.server.dir.join("data/jobs"), 1).join(&job);
     assert_eq!(fs::read(at.join("bytes")).expect("it"), [0, 1, 255, 254]);
     assert_eq!(fs::read(at.join("latin")).expect("it"), b"caf\xe9");
     assert_eq!(fs::read(at.join("wide")).expect("it"), [0xFF, 0xFE, b'a', 0]);
@@ -108,7 +109,8 @@ fn a_file_is_written_in_the_named_encoding() {
     let files = format!("/api/projects/{}/files", project["data"]["id"].as_str().expect("an id"));
     let put = fixture.server.ask("PUT", &format!("{files}/100%25.txt"), &json!({"content": "x"}));
     assert_eq!(put.status, 200, "{}", put.body);
-    assert!(fixture.server.dir.join("data/workspaces/user_1/app/100%.txt").is_file());
+    let user = user_directory(&fixture.server.dir.join("data/workspaces"), 1);
+    assert!(user.join("app/100%.txt").is_file());
 }
 
 #[test]

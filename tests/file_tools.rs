@@ -2,6 +2,7 @@
 //! projects.
 
 use crate::support::Server;
+use crate::support::directories::user_directory;
 use crate::support::upstream::{Answer, Upstream, tool_results};
 use serde_json::{Value, json};
 use std::fs;
@@ -41,7 +42,7 @@ impl Fixture {
     fn project(&self, name: &str) -> (String, PathBuf) {
         let made = self.server.post("/api/projects", &json!({"name": name})).json();
         let id = made["data"]["id"].as_str().expect("an id").to_owned();
-        (id, self.server.dir.join("data/workspaces/user_1").join(name))
+        (id, user_directory(&self.server.dir.join("data/workspaces"), 1).join(name))
     }
 
     /// The results of these calls, made in one answer of a job of this project.

@@ -1,6 +1,7 @@
 //! The directory of a job without a project: shared by all tools of the job, kept over restarts, bounded, and
 //! removed with the job.
 
+use crate::support::directories::user_directory;
 use crate::support::turns::{Turn, TurnServer, bash, error, output, read, sleep, write};
 use crate::support::upstream::{Answer, Upstream, tool_results};
 use crate::support::{Server, wait_until};
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 /// The directories of the jobs of a user.
 fn directories(fixture: &TurnServer, user: u32) -> PathBuf {
-    fixture.server.dir.join(format!("data/jobs/user_{user}"))
+    user_directory(&fixture.server.dir.join("data/jobs"), user)
 }
 
 fn directory(fixture: &TurnServer, job: &str) -> PathBuf {
@@ -155,8 +156,9 @@ fn a_crash_keeps_the_files_of_a_job_and_a_start_removes_those_of_no_job() {
     let job = fixture.submit(&[first, second, &[bash("cat f.txt"), read("f.txt")]], &json!({}));
     fixture.wait_until_called(&job, "execute_python");
     let orphan = directories(&fixture, 1).join("job_01ARZ3NDEKTSV4RRFFQ69G5FAV");
-    let foreign = directories(&fixture, 9).join("job_01ARZ3NDEKTSV4RRFFQ69G5FAW");
-    for leftover in [&orphan, &foreign] {
+    // The start renames the directory of this user.
+    let foreign = |fixture: &TurnServer| directories(fixture, 9).join("job_01ARZ3NDEKTSV4RRFFQ69G5FAW");
+    for leftover in [&orphan, &foreign(&fixture)] {
         fs::create_dir_all(leftover.join("a/b")).expect("a leftover");
         symlink(&marker, leftover.join("link")).expect("a link");
     }
@@ -165,7 +167,7 @@ fn a_crash_keeps_the_files_of_a_job_and_a_start_removes_those_of_no_job() {
     let results = fixture.results(&job);
     assert_eq!(output(&results[2]), "kept\n");
     assert_eq!(results[3]["data"]["content"], "kept\n");
-    wait_until("leftovers are removed", || !orphan.exists() && !foreign.exists());
+    wait_until("leftovers are removed", || !orphan.exists() && !foreign(&fixture).exists());
     assert_eq!(fs::read_to_string(&marker).expect("it"), "stays");
     assert!(directory(&fixture, &job).join("f.txt").exists());
 }
@@ -227,7 +229,7 @@ fn paths_may_be_absolute_and_have_dots_as_long_as_they_stay_in_the_project() {
     let own = |at: &Path| at.to_str().expect("a path").to_owned();
     let project = fixture.server.post("/api/projects", &json!({"name": "app"})).json();
     let id = project["data"]["id"].as_str().expect("an id").to_owned();
-    let at = fixture.server.dir.join("data/workspaces/user_1/app");
+    let at = user_directory(&fixture.server.dir.join("data/workspaces"), 1).join("app");
     fs::create_dir_all(at.join("a/b")).expect("directories");
     fs::write(at.join("a/one.txt"), "one\n").expect("a file");
     let absolute = |path: &str| own(&at.join(path));
@@ -282,7 +284,7 @@ fn paths_may_be_absolute_and_have_dots_as_long_as_they_stay_in_the_project() {
     for refused in &results[15..] {
         let message = error(refused);
         assert!(
-            message.contains("is outside of the job's directory '") && message.contains("/user_1/app"),
+            message.contains("is outside of the job's directory '") && message.contains("/user_1-"),
             "{message}"
         );
     }

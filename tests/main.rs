@@ -42,6 +42,7 @@ mod file_changes;
 mod file_tools;
 mod files;
 mod forwarded_requests;
+mod guest_paths;
 mod images;
 mod install;
 mod job_conditions;

@@ -1,5 +1,6 @@
 //! Files of projects as bytes, and changes that depend on their version.
 
+use crate::support::directories::user_directory;
 use crate::support::{Reply, Server};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ impl Project {
         let server = Server::start();
         let made = server.post("/api/projects", &json!({"name": "app"})).json();
         let id = made["data"]["id"].as_str().expect("an id").to_owned();
-        let directory = server.dir.join("data/workspaces/user_1/app");
+        let directory = user_directory(&server.dir.join("data/workspaces"), 1).join("app");
         Self { server, id, directory }
     }
 

@@ -1,6 +1,7 @@
 //! Projects through the real binary: settings, uploads, files, search, jobs in projects, and paths outside.
 
 use crate::support::Server;
+use crate::support::directories::user_directory;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::net::TcpStream;
@@ -73,7 +74,7 @@ fn workspaces(server: &Server) -> PathBuf {
 
 /// The entries of the user's directory, without hidden names.
 fn directories(server: &Server) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(workspaces(server).join("user_1")) else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir(user_directory(&workspaces(server), 1)) else { return Vec::new() };
     let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
     let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
     names.sort();
@@ -112,7 +113,7 @@ fn a_project_can_be_created_read_renamed_listed_and_deleted() {
     let shown = data(get(&server, &path));
     assert_eq!(shown["stats"], json!({"files": 0, "directories": 0, "total_size": 0}));
     let absolute = shown["absolute_path"].as_str().expect("the one user is an administrator");
-    assert!(absolute.ends_with("workspaces/user_1/app"), "{absolute}");
+    assert!(absolute.contains("/workspaces/user_1-") && absolute.ends_with("/app"), "{absolute}");
     let first = data(get(&server, "/api/projects?limit=1"));
     assert_eq!(
         (&first["items"][0]["name"], &first["total"]),
@@ -204,7 +205,7 @@ fn an_uploaded_folder_becomes_a_project_in_any_order_of_parts() {
     assert!(status == 400 && refused["message"].as_str().expect("words").contains("index.html"), "{refused}");
     assert_eq!(read(&named, "index.html"), "<p>", "an existing file is not replaced");
     let deadline = Instant::now() + Duration::from_secs(60);
-    while workspaces(&server).join("user_1/site/z.txt").exists() {
+    while user_directory(&workspaces(&server), 1).join("site/z.txt").exists() {
         assert!(Instant::now() < deadline, "files before the refused one were not removed");
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -322,7 +323,7 @@ fn files_can_be_written_listed_read_moved_searched_and_deleted() {
     let request = agent().put(format!("{}{}", server.url, file("d"))).content_type("application/json");
     assert_eq!(data(answer(request.send(escaped)))["size"], 5_242_880, "JSON escapes do not count");
     assert_eq!(put("e", &"x".repeat(5_242_881)).0, 400, "one byte over the limit");
-    std::fs::write(workspaces(&server).join("user_1/app/binary"), [0xff, 0]).expect("a file");
+    std::fs::write(user_directory(&workspaces(&server), 1).join("app/binary"), [0xff, 0]).expect("a file");
     assert_eq!(get(&server, &file("binary")).0, 400);
 }
 
@@ -331,7 +332,7 @@ fn p7_file_routes_cannot_leave_the_project() {
     let server = Server::start();
     let project = make(&server, "app");
     data(send(&server, "PUT", &format!("{project}/files/in.txt"), &json!({"content": "in"})));
-    let outside = workspaces(&server).join("user_1/secret");
+    let outside = user_directory(&workspaces(&server), 1).join("secret");
     std::fs::write(&outside, "secret").expect("a file");
     let traversals = [
         "..%2Fsecret",

@@ -5,7 +5,7 @@ use nanoclaw::app::system::SystemClock;
 use nanoclaw::domain::id::{ProjectId, UserId};
 use nanoclaw::domain::limits::Limits;
 use nanoclaw::domain::project::{Project, ProjectName};
-use nanoclaw::domain::workspace::Workspace;
+use nanoclaw::domain::workspace::{UserDirectories, Workspace};
 use nanoclaw::ports::{FileError, StorageAllowance, StorageScope, Workspaces};
 use nanoclaw::workspace::HostFiles;
 use nanoclaw_sandbox::{Language, Level, Program, Sandbox, SandboxOptions};
@@ -18,8 +18,8 @@ const ALLOWANCE: StorageAllowance =
 #[test]
 fn commands_and_clients_share_a_project() {
     let home = tempfile::tempdir().expect("a directory");
-    let files =
-        HostFiles::new(home.path().join("workspaces"), &Limits::default(), Arc::new(SystemClock::new()));
+    let (root, users) = (home.path().join("workspaces"), UserDirectories::new(&[7; 32]));
+    let files = HostFiles::new(root, users, &Limits::default(), Arc::new(SystemClock::new()));
     let project = Project {
         id: ProjectId::from_bits(1),
         user: UserId(1),

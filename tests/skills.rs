@@ -1,6 +1,7 @@
 //! Skills, through the real binary: the list in prompts, `read_skill`, scripts in the sandbox, folders that
 //! are added, broken and removed while the server runs, and those of projects.
 
+use crate::support::directories::user_directory;
 use crate::support::turns::{TurnServer, bash, error, output};
 use crate::support::{Server, command, wait_until};
 use serde_json::{Value, json};
@@ -205,7 +206,7 @@ fn p8_long_lists_are_cut_with_a_note() {
 fn skills_of_a_project_are_for_its_jobs_and_never_replace_those_of_the_operator() {
     let (_dir, server) = start_with_projects();
     let (own, other) = (project(&server.server, "own"), project(&server.server, "other"));
-    let workspace = server.server.dir.join("data/workspaces/user_1/own/skills");
+    let workspace = user_directory(&server.server.dir.join("data/workspaces"), 1).join("own/skills");
     write_skill(&workspace, "plan", "Plans the work of this project.", "Read TODO.md.");
     write_skill(&workspace, "greet", "Says something else.", "Be rude.");
     fs::create_dir(workspace.join("broken")).expect("a folder");

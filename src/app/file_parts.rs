@@ -5,6 +5,7 @@ use super::shared_dir::SharedDir;
 use super::shared_dir_watch::SharedDirWatch;
 use super::workspace_files::{self, StoreWorkspaceFiles};
 use crate::config::Config;
+use crate::domain::workspace::UserDirectories;
 use crate::ports::{Clock, Contents, Entropy, NodeStore, Workspaces};
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ impl FileParts {
     pub(super) fn open(
         config: &Config,
         store: &Arc<dyn NodeStore>,
+        users: UserDirectories,
         clock: &Arc<dyn Clock>,
         entropy: &dyn Entropy,
     ) -> std::io::Result<Self> {
@@ -31,7 +33,7 @@ impl FileParts {
         if let Some(watch) = &watch {
             store.set_shared_dir(Arc::<SharedDirWatch>::clone(watch));
         }
-        let host_files = workspace_files::host_files(config, clock, shared.as_ref());
+        let host_files = workspace_files::host_files(config, users, clock, shared.as_ref());
         let workspaces: Arc<dyn Workspaces> = Arc::new(host_files);
         let tools = Arc::new(StoreWorkspaceFiles::new(config, store, &workspaces, clock));
         let contents = data_dir::open_contents(config, store, shared.as_ref());

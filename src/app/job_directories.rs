@@ -184,6 +184,7 @@ mod tests {
     use crate::app::system::SystemClock;
     use crate::domain::id::{JobId, UserId};
     use crate::domain::limits::Limits;
+    use crate::domain::workspace::UserDirectories;
     use crate::ports::CancelToken;
     use crate::store::ContentDirectory;
     use crate::store::RedbStore;
@@ -196,8 +197,9 @@ mod tests {
 
     fn cleaner_with(home: &std::path::Path, clock: Arc<dyn Clock>) -> Cleaner {
         let limits = Limits::default();
+        let users = UserDirectories::new(&[7; 32]);
         let workspaces: Arc<dyn Workspaces> =
-            Arc::new(HostFiles::new(home.join("ws"), &limits, Arc::clone(&clock)));
+            Arc::new(HostFiles::new(home.join("ws"), users, &limits, Arc::clone(&clock)));
         let usages = Arc::new(JobUsages::new(&limits, &workspaces));
         let store = RedbStore::in_memory(Arc::clone(&clock));
         let contents = Arc::new(ContentDirectory::open(&home.join("files"), Arc::<RedbStore>::clone(&store)));
@@ -214,7 +216,7 @@ mod tests {
         let workspaces = Arc::clone(&cleaner.ports.workspaces);
         let gone = Workspace::of_job(UserId(1), JobId::from_bits(1));
         workspaces.make(&gone).unwrap();
-        let other = home.path().join("ws/jobs/user_1/notes");
+        let other = workspaces.absolute(&gone).with_file_name("notes");
         std::fs::create_dir_all(workspaces.absolute(&gone).join("a/b")).unwrap();
         std::fs::create_dir(&other).unwrap();
         cleaner.compare(&AtomicBool::new(false));
@@ -226,7 +228,9 @@ mod tests {
     fn a_removal_that_a_crash_interrupted_is_finished() {
         let home = tempfile::tempdir().unwrap();
         let mut cleaner = cleaner(home.path());
-        let half = home.path().join("ws/jobs/user_1/.nanoclaw").join(format!("gone-{}", JobId::from_bits(3)));
+        let job = Workspace::of_job(UserId(1), JobId::from_bits(3));
+        let at = cleaner.ports.workspaces.absolute(&job);
+        let half = at.with_file_name(".nanoclaw").join(format!("gone-{}", JobId::from_bits(3)));
         std::fs::create_dir_all(half.join("a")).unwrap();
         cleaner.compare(&AtomicBool::new(false));
         assert!(!half.exists());

@@ -213,13 +213,15 @@ impl DirectoryLimit for JobDirectoryLimit {
 mod tests {
     use super::*;
     use crate::app::system::SystemClock;
+    use crate::domain::workspace::UserDirectories;
     use crate::workspace::HostFiles;
 
     const USER: UserId = UserId(1);
 
     fn usages(home: &std::path::Path, limits: &Limits) -> (Arc<JobUsages>, Arc<dyn Workspaces>) {
         let clock = Arc::new(SystemClock::new());
-        let files: Arc<dyn Workspaces> = Arc::new(HostFiles::new(home.to_owned(), limits, clock));
+        let users = UserDirectories::new(&[7; 32]);
+        let files: Arc<dyn Workspaces> = Arc::new(HostFiles::new(home.to_owned(), users, limits, clock));
         (Arc::new(JobUsages::new(limits, &files)), files)
     }
 

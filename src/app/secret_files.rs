@@ -6,6 +6,7 @@ use crate::config::Config;
 use crate::domain::hex::{hex, hex_bytes};
 use crate::domain::log_chain::{LogPublicKey, LogSigningKey};
 use crate::domain::secret::Secret;
+use crate::domain::workspace::UserDirectories;
 use crate::ports::{Entropy, NodeStore};
 use crate::store::{AtomicFile, LOG_KEY_SETTING};
 use crate::webhooks::{Signer, secret_from_key};
@@ -77,6 +78,20 @@ fn log_key(dir: &Path, entropy: &dyn Entropy) -> io::Result<LogSigningKey> {
         .ok()
         .and_then(|text| LogSigningKey::from_text(text.trim()))
         .ok_or_else(unreadable)
+}
+
+/// The names of users' directories, which all nodes of a store have. Their key is derived from that of logs.
+pub(super) fn user_directories(log_key: &LogSigningKey) -> UserDirectories {
+    UserDirectories::new(&log_key.derive("user directories"))
+}
+
+/// The same, for a store that no server may have open.
+pub(super) fn shared_user_directories(
+    dir: &Path,
+    entropy: &Arc<dyn Entropy>,
+    store: &dyn NodeStore,
+) -> io::Result<UserDirectories> {
+    Ok(user_directories(&PendingSecret::start(dir, entropy, log_key)?.wait_shared(store)?))
 }
 
 /// The public part of the key in a data directory; `None` if there is none.

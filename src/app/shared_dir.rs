@@ -262,7 +262,7 @@ mod tests {
     use crate::domain::id::{ProjectId, UserId};
     use crate::domain::limits::Limits;
     use crate::domain::project::Project;
-    use crate::domain::workspace::Workspace;
+    use crate::domain::workspace::{UserDirectories, Workspace};
     use crate::ports::{
         Contents, FileError, Projects, SharedDirState, StorageAllowance, StorageScope, Workspaces,
     };
@@ -298,7 +298,8 @@ mod tests {
         }
 
         fn files(&self, limits: &Limits) -> HostFiles {
-            let files = HostFiles::new(self.home.path().join("workspaces"), limits, Arc::clone(&self.clock));
+            let (root, users) = (self.home.path().join("workspaces"), UserDirectories::new(&[7; 32]));
+            let files = HostFiles::new(root, users, limits, Arc::clone(&self.clock));
             files.shared_by_nodes(self.node(None))
         }
 

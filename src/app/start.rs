@@ -8,7 +8,7 @@ use super::file_parts::FileParts;
 use super::job_directories::{CleanerPorts, JobDirectoryCleaner};
 use super::mcp::McpProbe;
 use super::readiness::{DiskProbe, NodeProbe, StoreProbe};
-use super::secret_files::{PendingSecret, PendingSecrets};
+use super::secret_files::{PendingSecret, PendingSecrets, user_directories};
 use super::self_test::{LevelStates, SandboxSelfTest, SelfTestListener};
 use super::setup_link;
 use super::shared_dir_watch::{FilesProbe, SharedDirWatch};
@@ -74,7 +74,7 @@ impl App {
         let addresses = webhooks::policy(config)?;
         let store = open_measured_store(config, &clock, &meter)?;
         let secrets = PendingSecrets::start(config, &entropy)?;
-        let files = FileParts::open(config, &store, &clock, &*entropy).map_err(AppError::Runtime)?;
+        let files = open_files(config, &store, secrets.log_key, (&clock, &*entropy))?;
         let model = loaded_model(router, &store, &files.contents);
         let audit = audit::open(config, &store)?;
         let runtime = start_runtime()?;
@@ -107,7 +107,7 @@ impl App {
         let (control, control_key) = write_control_file(config, &bound, &*ports.entropy)?;
         let webhooks = webhooks::start(config, &ports, &store, addresses.clone(), secrets.webhook)?;
         let span_export = telemetry::start(config, &ports, &store)?;
-        let session_key = shared_keys(&*store, secrets.log_key, secrets.session_key)?;
+        let session_key = secrets.session_key.wait_shared(&*store).map_err(AppError::SessionKey)?;
         let console_url = setup_link::console_url(config, Some(&control_file::address(&bound)));
         let setup_invite = setup_link::at_start(config, &ports, &*store, &session_key, &bound)?;
         let keys = (session_key, control_key);
@@ -215,14 +215,18 @@ fn write_control_file(
     }
 }
 
-/// The keys that all nodes of a store have: the store gets that of the log, and that of sessions is returned.
-fn shared_keys(
-    store: &dyn NodeStore,
+/// Opens the files of users. Gives the store the key of logs that all its nodes have: the names of users'
+/// directories are derived from it.
+fn open_files(
+    config: &Config,
+    store: &Arc<dyn NodeStore>,
     log_key: PendingSecret<LogSigningKey>,
-    session_key: PendingSecret<Vec<u8>>,
-) -> Result<Vec<u8>, AppError> {
-    store.set_log_key(log_key.wait_shared(store).map_err(AppError::LogKey)?);
-    session_key.wait_shared(store).map_err(AppError::SessionKey)
+    (clock, entropy): (&Arc<dyn Clock>, &dyn Entropy),
+) -> Result<FileParts, AppError> {
+    let log_key = log_key.wait_shared(&**store).map_err(AppError::LogKey)?;
+    let users = user_directories(&log_key);
+    store.set_log_key(log_key);
+    FileParts::open(config, store, users, clock, entropy).map_err(AppError::Runtime)
 }
 
 /// The limits of the loop.

@@ -37,7 +37,9 @@ pub fn local_tools(
     let bash = BashRules::new(&config.bash, system::variable)?;
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
     let shared = SharedDir::open(config, store, clock, &*entropy);
-    let host_files = workspace_files::host_files(config, clock, shared.as_ref());
+    let users = secret_files::shared_user_directories(&config.data_dir, &entropy, &**store)
+        .map_err(AppError::LogKey)?;
+    let host_files = workspace_files::host_files(config, users, clock, shared.as_ref());
     let workspaces: Arc<dyn Workspaces> = Arc::new(host_files);
     let files = Arc::new(StoreWorkspaceFiles::new(config, store, &workspaces, clock));
     let meter: Arc<dyn Meter> = Arc::new(NoopMeter);

@@ -10,7 +10,7 @@ use crate::config::{Config, MemoryOptions};
 use crate::domain::id::JobId;
 use crate::domain::project::{OWN_NAME, Project};
 use crate::domain::secret_names::is_secret_name;
-use crate::domain::workspace::Workspace;
+use crate::domain::workspace::{UserDirectories, Workspace};
 use crate::domain::workspace_path::path_below;
 use crate::ports::{
     Clock, DirectoryLimit, DirectoryListing, FileChange, FileError, FileKind, GlobQuery, Memories, NodeStore,
@@ -29,10 +29,11 @@ const SHOWN_CHARS: usize = 200;
 /// nodes share.
 pub(super) fn host_files(
     config: &Config,
+    users: UserDirectories,
     clock: &Arc<dyn Clock>,
     shared: Option<&Arc<SharedDir>>,
 ) -> HostFiles {
-    let files = HostFiles::new(config.workspace_root.clone(), &config.limits, Arc::clone(clock))
+    let files = HostFiles::new(config.workspace_root.clone(), users, &config.limits, Arc::clone(clock))
         .with_job_root(config.files_dir().to_owned());
     match shared {
         Some(shared) => files.shared_by_nodes(Arc::<SharedDir>::clone(shared)),

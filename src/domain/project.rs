@@ -55,7 +55,7 @@ pub struct Project {
     pub user: UserId,
     /// Name, unique for its owner.
     pub name: ProjectName,
-    /// Directory below `user_<id>/`: the first name, even after a rename.
+    /// Directory below that of the user: the first name, even after a rename.
     pub directory: String,
     /// The owner's description.
     pub description: String,
@@ -66,7 +66,7 @@ pub struct Project {
 }
 
 impl Project {
-    /// Path below the workspace root as clients see it: `user_<id>/<directory>`.
+    /// Path as clients see it: `user_<id>/<directory>`. The name of the user's directory has another part.
     pub fn path(&self) -> String {
         format!("user_{}/{}", self.user.0, self.directory)
     }

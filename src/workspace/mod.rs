@@ -22,6 +22,7 @@ mod staging;
 mod text;
 mod upload;
 mod usage;
+mod users;
 mod version;
 mod walk;
 
@@ -30,7 +31,7 @@ pub use read_only::HostDirectory;
 use crate::domain::file_version::{FileCondition, FileVersion};
 use crate::domain::id::UserId;
 use crate::domain::limits::Limits;
-use crate::domain::workspace::{Workspace, WorkspaceId};
+use crate::domain::workspace::{UserDirectories, Workspace, WorkspaceId};
 use crate::ports::{
     Clock, DirectoryListing, FileChange, FileError, FileKind, GlobQuery, HeldLock, LockMode, SearchQuery,
     SearchResults, SharedFiles, SharedLock, SharedLockKind, StorageAllowance, StorageScope, StorageUsage,
@@ -54,6 +55,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use upload::{FolderUpload, UploadLimits};
 use usage::{QuotaReservation, WorkspaceUsages};
+use users::UserAreas;
 
 /// Statistics count up to this many times `project_entries`, because commands of jobs may exceed the quota.
 const COUNTED_TIMES: u64 = 2;
@@ -64,6 +66,7 @@ const COUNTED_AT_ONCE: u64 = 2_000;
 pub struct HostFiles {
     root: PathBuf,
     job_root: PathBuf,
+    areas: UserAreas,
     clock: Arc<dyn Clock>,
     names: Arc<StagingNames>,
     usages: WorkspaceUsages,
@@ -77,11 +80,12 @@ pub struct HostFiles {
 
 impl HostFiles {
     /// Files below this directory, which is created on first use.
-    pub fn new(root: PathBuf, limits: &Limits, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(root: PathBuf, users: UserDirectories, limits: &Limits, clock: Arc<dyn Clock>) -> Self {
         let counted_entries = limits.project_entries.max(limits.job_entries).saturating_mul(COUNTED_TIMES);
         Self {
             job_root: root.clone(),
             root,
+            areas: UserAreas::new(users),
             names: Arc::new(StagingNames::new(clock.now_ms())),
             usages: WorkspaceUsages::new(Arc::clone(&clock), counted_entries),
             clock,
@@ -127,8 +131,8 @@ impl HostFiles {
 
     /// The directory above the workspace, which no other user's workspaces are in.
     fn open_user(&self, workspace: &Workspace) -> Result<OwnedFd, FileError> {
-        open_directory(self.open_root(workspace)?, workspace.parent().as_str())
-            .map_err(|e| file_error(e, "."))
+        let root = self.open_root(workspace)?;
+        self.areas.open_user(root, workspace).map_err(|e| file_error(e, "."))
     }
 
     fn open(&self, workspace: &Workspace) -> Result<OwnedFd, FileError> {
@@ -207,8 +211,8 @@ impl Workspaces for HostFiles {
         let fail = |error| file_error(error, ".");
         self.check_access()?;
         make_root(self.root_of(workspace)).map_err(|error| io_error(&error, "."))?;
-        let parents = workspace.parent();
-        let user = parents.split('/').try_fold(self.open_root(workspace)?, make_and_open).map_err(fail)?;
+        let root = self.open_root(workspace)?;
+        let user = self.areas.provide_user(root, workspace).map_err(fail)?;
         make_and_open(user, directory(workspace)?).map(drop).map_err(fail)
     }
 
@@ -243,7 +247,7 @@ impl Workspaces for HostFiles {
     }
 
     fn absolute(&self, workspace: &Workspace) -> PathBuf {
-        self.root_of(workspace).join(workspace.path())
+        self.areas.path(self.root_of(workspace), workspace)
     }
 
     fn stats(&self, workspace: &Workspace) -> Result<TreeStats, FileError> {
@@ -279,7 +283,7 @@ impl Workspaces for HostFiles {
 
     fn job_workspaces(&self, user: Option<UserId>) -> Result<Vec<Workspace>, FileError> {
         self.check_access()?;
-        jobs::workspaces(&self.job_root, user)
+        jobs::workspaces(&self.job_root, &self.areas, user)
     }
 
     fn list(&self, workspace: &Workspace, path: &str) -> Result<DirectoryListing, FileError> {

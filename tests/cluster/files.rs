@@ -3,6 +3,7 @@
 
 use super::LEASE_S;
 use crate::support::database::{self, Schema};
+use crate::support::directories::user_directory;
 use crate::support::turns::{self, Turn, read, sleep, write};
 use crate::support::upstream::{Answer, Upstream, tool_results};
 use crate::support::{Reply, Server, against, wait_until};
@@ -131,7 +132,7 @@ fn files_of_a_project_are_the_same_on_all_nodes() {
     }
     ok(&two.ask("DELETE", &format!("/api/projects/{id}"), &Value::Null));
     assert_eq!(one.get(&path(&id, "notes/a.txt")).status, 404);
-    let directory = sharing.shared_dir().join("workspaces/user_1/app");
+    let directory = user_directory(&sharing.shared_dir().join("workspaces"), 1).join("app");
     wait_until("the directory is gone", || !directory.exists());
 }
 
@@ -142,8 +143,9 @@ fn a_job_that_another_node_takes_over_keeps_the_files_of_its_directory() {
     sharing.add_node();
     let turns: &[Turn<'_>] = &[&[write("note.txt", "kept")], &[sleep(8)], &[read("note.txt")]];
     let job = submit(&sharing.nodes[0], turns, &json!({}));
-    let directory = sharing.shared_dir().join("jobs/user_1").join(&job);
-    wait_until("the file is written", || directory.join("note.txt").exists());
+    let directory = || user_directory(&sharing.shared_dir().join("jobs"), 1).join(&job);
+    wait_until("the file is written", || directory().join("note.txt").exists());
+    let directory = directory();
     let events = format!("/v1/jobs/{job}/events?follow=false");
     wait_until("it sleeps", || sharing.nodes[0].get(&events).body.contains("execute_python"));
     sharing.add_node();
@@ -391,7 +393,7 @@ fn the_directory_of_a_job_goes_whichever_node_deletes_the_job() {
     for n in 0..4 {
         let id = sharing.nodes[n % 2].submit(&json!({"input": "go"}));
         assert_eq!(sharing.nodes[0].wait(&id)["status"], "succeeded");
-        let directory = sharing.shared_dir().join(format!("jobs/user_1/{id}"));
+        let directory = user_directory(&sharing.shared_dir().join("jobs"), 1).join(&id);
         assert!(directory.exists(), "the job has written a file");
         let deleted = sharing.nodes[n / 2].ask("DELETE", &format!("/v1/jobs/{id}"), &Value::Null);
         assert!(deleted.status < 300, "{}", deleted.body);

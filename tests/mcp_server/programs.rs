@@ -1,6 +1,7 @@
 //! Programs that MCP clients run in the sandbox, without any model.
 
 use super::{McpClient, request, sleeping};
+use crate::support::directories::user_directory;
 use crate::support::{Server, wait_until};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// The directory of the single user's own project for programs.
 fn workspace(server: &Server) -> PathBuf {
-    server.dir.join("data/workspaces/user_1/mcp")
+    user_directory(&server.dir.join("data/workspaces"), 1).join("mcp")
 }
 
 #[test]
@@ -127,8 +128,7 @@ fn progress_is_reported_to_a_client_that_wants_it() {
 /// Starts a command that sleeps for ten minutes, waits until it runs, lets `stop` end it, and waits until it
 /// is gone.
 fn stopped(server: &Server, file: &str, stop: impl FnOnce()) {
-    let created = workspace(server).join(file);
-    wait_until("the command runs", || created.exists());
+    wait_until("the command runs", || workspace(server).join(file).exists());
     stop();
     wait_until("the command is gone", || !is_sleeping(server.pid()));
 }

@@ -2,6 +2,7 @@
 
 use super::disk::RecordedDisk;
 use super::facts::{CONFIG, Client, Fact, Facts};
+use crate::support::directories::user_directory;
 use crate::support::{Event, Server, wait_until};
 use serde_json::{Value, json};
 
@@ -382,7 +383,7 @@ impl<'a> Workload<'a> {
         self.changes(&gone);
         self.answered(&format!("DELETE /api/projects/{gone}"), &Value::Null, 200);
         self.acknowledged_status(&gone, format!("GET /api/projects/{gone}"), 404);
-        let directory = self.disk.mounted.0.join("data/workspaces/user_1/again");
+        let directory = user_directory(&self.disk.mounted.0.join("data/workspaces"), 1).join("again");
         wait_until("the directory is removed", || !directory.exists());
         self.mark_answer();
         // A project of the same name never gets the files of the deleted one.

@@ -104,7 +104,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 const CRATES: &[(&str, &[&str])] = &[
     ("redb", &["store"]),
     ("ureq", &["net", "llm", "cli", "telemetry", "web"]),
-    ("hmac", &["http", "webhooks"]),
+    ("hmac", &["http", "webhooks", "domain"]),
     ("lettre", &["tools"]),
     ("sha2", &["app", "cli", "webhooks", "http", "llm", "mcp", "store", "domain"]),
     // `mcp` sends the requests of its SDK over it, `webhooks` a thousand at once.

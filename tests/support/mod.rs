@@ -3,6 +3,7 @@
 
 pub(crate) mod chat;
 pub(crate) mod database;
+pub(crate) mod directories;
 pub(crate) mod disk;
 pub(crate) mod file_tests;
 pub(crate) mod receiver;

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -11,9 +10,8 @@ use super::remove::remove_tree;
 use super::remover::ScratchRemover;
 use crate::error::SandboxError;
 
-static NEXT: AtomicU64 = AtomicU64::new(0);
-
-/// The start of the name of a private directory. Process id and a number follow.
+/// The start of the name of a private directory. The process id follows, and a random number: programs can
+/// test whether a path exists, and those of other runs must not be able to guess this one.
 const PREFIX: &str = "nanoclaw-run-";
 /// The start of the name after its run, in directories of earlier versions.
 const TRASH_PREFIX: &str = "nanoclaw-trash-";
@@ -35,8 +33,7 @@ impl ScratchDir {
             .canonicalize()
             .map_err(|source| SandboxError::MakeScratch { path: parent.to_owned(), source })?;
         loop {
-            let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
+            let path = parent.join(unguessable_name(PREFIX).map_err(fail)?);
             match rustix::fs::mkdir(&path, PRIVATE) {
                 Ok(()) => return Ok(Self { path, removed: false }),
                 Err(Errno::EXIST) => {}
@@ -75,6 +72,14 @@ impl Drop for ScratchDir {
             remove_tree(&self.path).or_else(|_| rustix::fs::rmdir(&self.path)).ok();
         }
     }
+}
+
+/// A new name for a directory of this process.
+fn unguessable_name(prefix: &str) -> Result<String, Errno> {
+    let mut random = [0; 8];
+    // So few bytes come whole.
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+    Ok(format!("{prefix}{}-{:016x}", std::process::id(), u64::from_ne_bytes(random)))
 }
 
 /// Gives the directories that dead servers left below `parent` to the remover.
@@ -118,6 +123,19 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = ScratchDir::make(home.path()).unwrap().path().to_owned();
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn p7_the_names_of_other_private_directories_do_not_follow_from_one() {
+        let home = tempfile::tempdir().unwrap();
+        let made: Vec<ScratchDir> = (0..64).map(|_| ScratchDir::make(home.path()).unwrap()).collect();
+        let number = |dir: &ScratchDir| {
+            let name = dir.path().file_name().unwrap().to_str().unwrap().to_owned();
+            u64::from_str_radix(name.rsplit('-').next().unwrap(), 16).unwrap()
+        };
+        let mut numbers: Vec<u64> = made.iter().map(number).collect();
+        numbers.sort_unstable();
+        assert!(numbers.windows(2).all(|pair| pair[1] - pair[0] > 1_000_000), "{numbers:?}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The server's Ed25519 key, which signs notes about folded logs, and its public part.
 
 use super::super::hex::{hex, hex_bytes};
+use ring::hmac;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -34,6 +35,14 @@ impl LogSigningKey {
         let signature = self.pair.sign(message);
         bytes.iter_mut().zip(signature.as_ref()).for_each(|(byte, of_signature)| *byte = *of_signature);
         LogSignature(bytes)
+    }
+
+    /// Another secret key, for one purpose: always the same.
+    pub fn derive(&self, purpose: &str) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        let derived = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &self.seed), purpose.as_bytes());
+        bytes.iter_mut().zip(derived.as_ref()).for_each(|(byte, of_key)| *byte = *of_key);
+        bytes
     }
 
     /// The key that verifies signatures.

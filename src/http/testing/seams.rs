@@ -11,6 +11,7 @@ use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::limits::Limits;
 use crate::domain::tool::{Strictness, ToolCall, ToolDefinition, ToolSpec};
 use crate::domain::usage::{GroupUsage, Usage, UsageByModel};
+use crate::domain::workspace::UserDirectories;
 use crate::http::dependencies::{AppDependencies, AuthSettings};
 use crate::http::shared_threads::SharedThreads;
 use crate::ports::{
@@ -314,7 +315,12 @@ pub(crate) fn app(store: &Arc<MemoryStore>) -> AppDependencies {
             Arc::<RedbStore>::clone(&side),
         )),
         files: side,
-        workspaces: Arc::new(HostFiles::new("/nonexistent".into(), &Limits::default(), Arc::new(Rest))),
+        workspaces: Arc::new(HostFiles::new(
+            "/nonexistent".into(),
+            UserDirectories::new(&[7; 32]),
+            &Limits::default(),
+            Arc::new(Rest),
+        )),
         memories: None,
         audit: Arc::new(Rest),
         auth: AuthSettings {

@@ -102,7 +102,7 @@ fn a_project_cannot_reach_one_whose_name_starts_alike() {
 fn a_symlink_is_not_accepted_as_a_project_directory() {
     let fixture = Fixture::new();
     let planted = project(3, "planted");
-    symlink(fixture.outside(), fixture.home.path().join("ws/user_1/planted")).unwrap();
+    symlink(fixture.outside(), fixture.user().join("planted")).unwrap();
     assert!(fixture.files.list(&planted, "").is_err());
     assert!(fixture.files.make(&planted).is_err());
     assert!(fixture.files.read(&planted, "canary").is_err());

@@ -12,12 +12,13 @@ mod sizes;
 mod texts;
 mod trees;
 mod uploads;
+mod users;
 mod versions;
 
 use super::HostFiles;
 use crate::domain::id::{ProjectId, UserId};
 use crate::domain::limits::Limits;
-use crate::domain::workspace::{Workspace, WorkspaceId};
+use crate::domain::workspace::{UserDirectories, Workspace, WorkspaceId};
 use crate::ports::{CancelToken, Clock, StorageAllowance, StorageScope, Workspaces};
 use std::fs;
 use std::path::PathBuf;
@@ -72,7 +73,7 @@ impl Fixture {
         fs::write(home.path().join("outside/canary"), SECRET).unwrap();
         let clock = Arc::new(StepClock::default());
         let clock_for_files: Arc<dyn Clock> = Arc::<StepClock>::clone(&clock);
-        let files = HostFiles::new(home.path().join("ws"), limits, clock_for_files);
+        let files = HostFiles::new(home.path().join("ws"), user_directories(), limits, clock_for_files);
         let project = project(1, "p");
         files.make(&project).unwrap();
         Self { home, clock, files, project }
@@ -82,6 +83,11 @@ impl Fixture {
         self.home.path().join("outside")
     }
 
+    /// Host path of the user's directory.
+    fn user(&self) -> PathBuf {
+        self.files.absolute(&self.project).parent().unwrap().to_owned()
+    }
+
     /// Host path of a file of the project.
     fn at(&self, path: &str) -> PathBuf {
         self.files.absolute(&self.project).join(path)
@@ -89,7 +95,7 @@ impl Fixture {
 
     /// Number of staged entries.
     fn staged_count(&self) -> usize {
-        fs::read_dir(self.home.path().join("ws/user_1/.nanoclaw")).map_or(0, Iterator::count)
+        fs::read_dir(self.user().join(".nanoclaw")).map_or(0, Iterator::count)
     }
 
     /// The canary is unchanged, and no file was added beside it.
@@ -97,6 +103,10 @@ impl Fixture {
         assert_eq!(fs::read_to_string(self.outside().join("canary")).unwrap(), SECRET);
         assert_eq!(fs::read_dir(self.outside()).unwrap().count(), 1);
     }
+}
+
+fn user_directories() -> UserDirectories {
+    UserDirectories::new(&[7; 32])
 }
 
 fn project(id: u128, directory: &str) -> Workspace {

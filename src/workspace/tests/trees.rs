@@ -112,10 +112,7 @@ fn removing_a_project_is_idempotent_and_finishes_after_a_crash() {
     assert!(!fixture.at("").exists());
     assert_eq!(fixture.staged_count(), 0);
     // A crash between moving to staging and removing.
-    fs::create_dir_all(
-        fixture.home.path().join(format!("ws/user_1/.nanoclaw/gone-{}/x", fixture.project.id)),
-    )
-    .unwrap();
+    fs::create_dir_all(fixture.user().join(format!(".nanoclaw/gone-{}/x", fixture.project.id))).unwrap();
     fixture.files.list(&neighbour, "").unwrap();
     fixture.files.write(&neighbour, "a", "", UNLIMITED).unwrap();
     assert_eq!(fixture.staged_count(), 1, "the caller repeats the removal");
@@ -128,7 +125,7 @@ fn removing_a_project_is_idempotent_and_finishes_after_a_crash() {
 #[test]
 fn old_staging_files_of_a_crash_are_removed() {
     let fixture = Fixture::new();
-    let staging = fixture.home.path().join("ws/user_1/.nanoclaw");
+    let staging = fixture.user().join(".nanoclaw");
     fixture.files.write(&fixture.project, "a", "x", UNLIMITED).unwrap();
     let now = UNIX_EPOCH + Duration::from_millis(NOW_MS);
     let leave = |name: &str, age_s: u64| {
