@@ -26,7 +26,9 @@ pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_nanoclaw");
 /// The binary under test: Cargo's, or the file that `TEST_BINARY` names, such as a release.
 fn binary() -> PathBuf {
     let Some(named) = std::env::var_os("TEST_BINARY") else { return BINARY.into() };
-    Path::new(&named).canonicalize().unwrap_or_else(|error| panic!("TEST_BINARY {named:?}: {error}"))
+    Path::new(&named)
+        .canonicalize()
+        .unwrap_or_else(|error| panic!("TEST_BINARY '{}': {error}", named.display()))
 }
 
 /// A number from the environment. The names do not begin with `NANOCLAW_`: the server refuses unknown ones
@@ -380,7 +382,10 @@ impl Reply {
             .map(|(n, v)| (n.to_string(), String::from_utf8_lossy(v.as_bytes()).into_owned()))
             .collect();
         let status = response.status().as_u16();
-        Self { status, headers, body: response.into_body().read_to_string().expect("a body") }
+        let mut body = response.into_body();
+        // An exported run may be larger than the client's own limit.
+        let body = body.with_config().limit(u64::MAX).read_to_string().expect("a body");
+        Self { status, headers, body }
     }
 
     pub(crate) fn json(&self) -> Value {
