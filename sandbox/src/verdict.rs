@@ -94,30 +94,27 @@ fn decide(
             RunVerdict::limit(RunStatus::Timeout, "timeout_ms", message)
         }
         (SetupStage::SetUp, _) => RunVerdict::new(RunStatus::SandboxError, set_up_died(observed)),
-        (SetupStage::Refused(RunStatus::Oom, message), _) => {
-            not_compiled(subject.limits, &observed.exit, message)
-        }
+        (SetupStage::Refused(RunStatus::Oom, message), _) => compiling_oom(subject.limits, &observed.exit)
+            .unwrap_or_else(|| RunVerdict::new(RunStatus::SyntaxError, message)),
         (SetupStage::Refused(status, message), _) => RunVerdict::new(status, message),
         (SetupStage::Ready | SetupStage::Ran, Some(stop)) => stopped(subject.limits, stop),
-        (SetupStage::Ready, None) if observed.exit.signal.is_none() => RunVerdict::new(
-            RunStatus::SandboxError,
-            "the child ended while it was reading the program".to_owned(),
-        ),
+        (SetupStage::Ready, None) if observed.exit.signal.is_none() => {
+            let message = "the child ended while it was reading the program".to_owned();
+            // Without memory it cannot even report that.
+            compiling_oom(subject.limits, &observed.exit)
+                .unwrap_or_else(|| RunVerdict::new(RunStatus::SandboxError, message))
+        }
         (SetupStage::Ready | SetupStage::Ran, None) => by_exit(subject, &observed.exit, result),
     }
 }
 
-/// The compiler reports a lack of memory, which may also mean a program that is nested too deeply. The
-/// kernel's figures decide.
-fn not_compiled(limits: &RunLimits, exit: &ChildExit, message: String) -> RunVerdict {
-    if memory_was_used(limits, exit) {
-        let limit = limits.address_space_bytes;
-        let message = format!(
-            "its memory ran out while it was compiled: the limit is {limit} bytes (address_space_bytes)"
-        );
-        return RunVerdict::limit(RunStatus::Oom, "address_space_bytes", message);
-    }
-    RunVerdict::new(RunStatus::Error, message)
+/// The verdict on a program that was being compiled, if the kernel's figures confirm that memory ran out: the
+/// compiler reports the same for a program that is nested too deeply.
+fn compiling_oom(limits: &RunLimits, exit: &ChildExit) -> Option<RunVerdict> {
+    let limit = limits.address_space_bytes;
+    let message =
+        format!("its memory ran out while it was compiled: the limit is {limit} bytes (address_space_bytes)");
+    memory_was_used(limits, exit).then(|| RunVerdict::limit(RunStatus::Oom, "address_space_bytes", message))
 }
 
 fn set_up_died(observed: &ObservedRun) -> String {

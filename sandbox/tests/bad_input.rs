@@ -119,8 +119,8 @@ fn deep_nesting_is_reported_and_never_crashes() {
     for (code, status, text) in [
         (deep("(", "1", ")", 5_000), RunStatus::SyntaxError, "too many nested parentheses"),
         (deep("[", "1", "]", 100_000), RunStatus::SyntaxError, "too many nested parentheses"),
-        (deep("-", "1", "", 100_000), RunStatus::Error, "nested too deeply for Python's parser"),
-        (deep("not ", "1", "", 100_000), RunStatus::Error, "nested too deeply for Python's parser"),
+        (deep("-", "1", "", 100_000), RunStatus::SyntaxError, "nested too deeply for Python's parser"),
+        (deep("not ", "1", "", 100_000), RunStatus::SyntaxError, "nested too deeply for Python's parser"),
         (deep("1+", "1", "", 100_000), RunStatus::SyntaxError, "nested too deeply for Python's compiler"),
         (deep("", "x", ".a", 100_000), RunStatus::SyntaxError, "nested too deeply for Python's compiler"),
         ((0..120).map(|depth| " ".repeat(depth) + "if 1:\n").collect(), RunStatus::SyntaxError, "line 101"),

@@ -18,6 +18,7 @@ mod bad_input;
 mod benign;
 mod between_runs;
 mod closed;
+mod endings;
 mod every_call;
 mod figures;
 mod full_disk;

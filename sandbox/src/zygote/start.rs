@@ -24,6 +24,7 @@ use crate::sys;
 /// The program of the interpreter.
 const DRIVER: &str = concat!(
     include_str!("../languages/python/driver.py"),
+    include_str!("../languages/python/ending.py"),
     include_str!("../languages/python/exercise.py"),
     include_str!("zygote.py")
 );

@@ -1,4 +1,4 @@
-# The second half of the interpreter's program: the zygote, and the first steps of its children.
+# The last part of the interpreter's program: the zygote, and the first steps of its children.
 #
 # A zygote warms up, then forks a spare child whenever the broker asks. It never sees a program: the program is in a memory
 # file that only the child reads. Its children are the broker's (CLONE_PARENT), so that the broker alone learns how each

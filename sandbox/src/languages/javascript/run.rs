@@ -5,6 +5,7 @@ use super::evaluate::{self, ScriptOutcome};
 use super::{host_call, parse};
 use crate::child_report::{GuestResult, MAX_TEXT_BYTES, ReportFrame, ReportWriter, truncate, truncate_at};
 use crate::limits::RunLimits;
+use crate::record::RunStatus;
 
 /// The version of the built-in engine.
 pub(crate) const VERSION: &str = "quickjs-ng 0.16.2";
@@ -47,7 +48,12 @@ pub(crate) fn run(
             evaluate::run(engine, &code, mode)
         }
         Err(refusal) => {
-            report.write_frame(&refusal);
+            report.write_frame(&match refusal {
+                ReportFrame::Refused { message, .. } if engine.was_memory_refused() => {
+                    ReportFrame::Refused { status: RunStatus::Oom, message }
+                }
+                other => other,
+            });
             return ERROR_EXIT;
         }
     };

@@ -1,12 +1,18 @@
-# The first half of the interpreter's program: the language check, and the run of the guest's program.
+# The first part of the interpreter's program: the language check. `ending.py` runs the program.
 #
 # Nothing here is a boundary: the kernel policy is, and it is in force before a program is parsed. Frames come from this
-# code: their pipe is closed before the guest runs. The result in the other pipe may come from the guest.
+# code: their pipe is closed before the guest runs.
 import sys
 
-FRAMES, RESULT = 3, 4
+# Our functions keep their own builtins: a guest can replace those of the interpreter.
+__builtins__ = dict(vars(__builtins__))
+
+FRAMES = 3
 FILE = "<code>"
 MAX_TEXT = 15000
+MAX_NAME = 100  # of a module, in a message
+# Released when a program's memory has run out, so that it can be reported. Pages that nobody writes cost nothing.
+RESERVE = [bytes(4 << 20)]
 
 
 def readable(text):
@@ -14,12 +20,12 @@ def readable(text):
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def report(pipe=FRAMES, **line):
+def report(**line):
     import json, os
     line = {key: readable(value) if isinstance(value, str) else value for key, value in line.items()}
     data = (json.dumps(line) + "\n").encode()
     while data:
-        data = data[os.write(pipe, data):]
+        data = data[os.write(FRAMES, data):]
 
 
 def fail(message):
@@ -89,13 +95,13 @@ class Rules:
     def module(self, line, name, others=(), guarded=False):
         top, more = name.split(".")[0], ""
         if others:
-            more += " Also refused: %s." % ", ".join("'%s' (line %d)" % (other, at) for at, other in others)
+            more += " Also refused: %s." % ", ".join("'%s' (line %d)" % (cut(other, MAX_NAME), at) for at, other in others)
         if guarded:
             more += " A try/except around the import does not help: the whole program is checked before it runs."
         if top in ("io", "StringIO"):
             more += " For csv.writer any object with a write(text) method does, and csv.reader takes text.splitlines()."
         return "line %d: module '%s' is not allowed at level %s. Allowed: %s.%s Way out: %s." % (
-            line, name, self.level, ", ".join(sorted(self.allowed)), more, self.way_out(name, top))
+            line, cut(name, MAX_NAME), self.level, ", ".join(sorted(self.allowed)), more, self.way_out(name, top))
 
     def levels_up_to_max(self):
         """The more lenient levels that the caller may choose, the strictest first."""
@@ -122,7 +128,7 @@ class Rules:
                     % (having[0], self.max_level))
         return ("'%s' is not part of Python's standard library, so no strictness helps; if it is installed on the host, "
                 "the operator can add it to extra_allowed_modules.%s; if it is not installed, do without it"
-                % (top, self.level))
+                % (cut(top, MAX_NAME), self.level))
 
     def builtin(self, line, name):
         lenient = any(level == "lenient" for level, _ in self.levels_up_to_max())
@@ -257,7 +263,10 @@ class Guest:
     def __init__(self, task):
         import ast, builtins, linecache
         self.code = task["code"]
-        self.values = {"__name__": "__main__", "__builtins__": builtins, "__doc__": None, "__file__": FILE}
+        # The guest's own module, also for what looks it up by name (pickle, dataclasses, unittest).
+        self.module = type(sys)("__main__")
+        self.values = vars(self.module)
+        self.values.update(__builtins__=builtins, __file__=FILE)
         # Counts lines like the parser: a form feed or U+2028 does not end a line.
         lines = [line + "\n" for line in self.code.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
         linecache.cache[FILE] = (len(self.code), None, lines, FILE)
@@ -286,31 +295,19 @@ class Guest:
     @staticmethod
     def refuse(status, message):
         import os
-        report(frame="refused", status=status, message=message)
+        report(frame="refused", status=status, message=cut_middle(message, MAX_TEXT))
         os._exit(1)
 
     def run(self):
+        sys.modules["__main__"] = self.module
         exec(self.body, self.values)
         value = eval(self.last, self.values) if self.last else None
-        return None if value is None else repr(value)
+        return None if value is None else plain(repr(value))
 
 
-def traceback_text(error):
-    """The traceback, reduced to the guest's own frames."""
-    import traceback
-    top = traceback.TracebackException(type(error), error, error.__traceback__)
-    todo, seen = [top], set()
-    while todo:
-        one = todo.pop()
-        if one is None or id(one) in seen:
-            continue
-        seen.add(id(one))
-        one.stack = traceback.StackSummary.from_list([f for f in one.stack if f.filename == FILE])
-        todo += [one.__cause__, one.__context__]
-    if isinstance(error, ImportError) and "failed to map segment" in str(error):
-        return ("".join(top.format()).rstrip() + "\nHint: native code is loaded before the program starts, never after: "
-                "the operator can list this very module, too, in extra_allowed_modules.")
-    return "".join(top.format()).rstrip()
+def plain(text):
+    """The text as a `str`: the guest's own kind of text may have any methods."""
+    return "".join((text,))
 
 
 def cut(text, most=MAX_TEXT):
@@ -331,97 +328,22 @@ def cut_middle(text, most):
 def parse(task):
     try:
         return Guest(task)
-    except MemoryError:
+    except Exception as caught:  # nothing of the program has run
+        # Without the frames, which hold the tree: the report needs memory.
+        error = caught.with_traceback(None)
+    if isinstance(error, MemoryError):
+        RESERVE.clear()
         # The parent decides whether memory was really short.
         Guest.refuse("oom", "the program does not compile: it is nested too deeply for Python's parser")
-    except Exception as error:  # nothing of the program has run
-        import traceback
-        text = "".join(traceback.format_exception_only(type(error), error)).rstrip()
-        if isinstance(error, RecursionError):
-            text = "the program does not compile: it is nested too deeply for Python's compiler"
-        elif not isinstance(error, SyntaxError):
-            text = "the program does not compile: " + text
-        elif error.lineno:
-            text = "line %d: %s\n%s" % (error.lineno, cut(str(error.msg), 500), text)
-        Guest.refuse("syntax_error", cut_middle(text, MAX_TEXT))
-
-
-def exit_code(leaving):
-    """The exit code and the message of a SystemExit, also if the guest has tampered with it."""
-    try:
-        code = leaving.code
-        if code is None:
-            return 0, None
-        if isinstance(code, int):
-            return int.__and__(code, 0xFF), None
-        return 1, str(code)
-    except BaseException:
-        return 1, "SystemExit"
-
-
-def print_error(text):
-    """Prints why the program ended. The guest may have closed or replaced the stream."""
-    text += "\n"
-    try:
-        sys.stderr.write(text)
-    except BaseException:
-        import os
-        try:
-            os.write(2, readable(text).encode())
-        except BaseException:
-            pass
-
-
-def finish():
-    """Does what the interpreter does at its exit: threads, exit functions, buffers."""
-    import atexit, threading
-    threading._shutdown()
-    atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except Exception:
-            pass
-
-
-def safe_traceback_text(caught):
-    try:
-        return traceback_text(caught)
-    except BaseException:
-        return type(caught).__name__
-
-
-def run(guest, task):
-    import gc, os
-    gc.enable()  # not before: the collector would visit the tree of a large program again and again
-    leave, tell, finish_up = os._exit, report, finish
-    # Leaves half of standard error to the guest's own output.
-    most = max(min(MAX_TEXT, task["stderr_bytes"] // 2), 0)
-    code, result, error, out_of_memory = 0, None, None, False
-    tell(frame="go")
-    os.close(FRAMES)  # everything after this may come from the guest
-    try:
-        if task["level"] == "lenient":
-            # Not before: a module in the guest's directory is guest code.
-            sys.path.insert(0, task["directory"])
-        result = guest.run()
-    except SystemExit as leaving:
-        code, error = exit_code(leaving)
-    except BaseException as caught:
-        code, out_of_memory = 1, issubclass(type(caught), MemoryError)
-        error = safe_traceback_text(caught)
-        caught = None
-        guest.values.clear() if out_of_memory else None
-    try:
-        if error is not None:
-            print_error(cut_middle(error, most))
-        finish_up()
-    except BaseException:
-        pass
-    try:
-        tell(RESULT, result=cut(result), error=cut_middle(error, MAX_TEXT), out_of_memory=out_of_memory)
-    finally:
-        leave(code)
+    import traceback
+    text = "".join(traceback.format_exception_only(type(error), error)).rstrip()
+    if isinstance(error, RecursionError):
+        text = "the program does not compile: it is nested too deeply for Python's compiler"
+    elif not isinstance(error, SyntaxError):
+        text = "the program does not compile: " + text
+    elif error.lineno:
+        text = "line %d: %s\n%s" % (error.lineno, cut(str(error.msg), 500), text)
+    Guest.refuse("syntax_error", text)
 
 
 def explain_refusals():
