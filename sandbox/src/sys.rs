@@ -229,9 +229,37 @@ pub(crate) fn kill_domain() {
 }
 
 /// Enforces a landlock ruleset on the calling thread. No-new-privs must be set.
-pub(crate) fn restrict_self(ruleset: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn restrict_self(ruleset: BorrowedFd<'_>, flags: u32) -> io::Result<()> {
     // SAFETY: the call touches no memory.
-    checked(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) }).map(drop)
+    checked(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), flags) }).map(drop)
+}
+
+/// A lock on a whole file, or on a directory, that belongs to the open file and ends with it.
+fn whole_file(kind: libc::c_int) -> libc::flock {
+    let (kind, whence) = (i16::try_from(kind), i16::try_from(libc::SEEK_SET));
+    libc::flock {
+        l_type: kind.unwrap_or_default(),
+        l_whence: whence.unwrap_or_default(),
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    }
+}
+
+/// Marks a directory as in use until the descriptor is closed. Other locks (`flock`) are independent of it.
+pub(crate) fn hold(directory: BorrowedFd<'_>) -> io::Result<()> {
+    let lock = whole_file(libc::F_RDLCK);
+    // SAFETY: the kernel only reads the live lock.
+    let held = unsafe { libc::fcntl(directory.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
+    checked(held.into()).map(drop)
+}
+
+/// Whether somebody [holds](hold) a directory, in whatever process-id namespace.
+pub(crate) fn is_held(directory: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut lock = whole_file(libc::F_WRLCK);
+    // SAFETY: the kernel reads and writes the live lock: that of the holder, or none.
+    checked(unsafe { libc::fcntl(directory.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) }.into())?;
+    Ok(libc::c_int::from(lock.l_type) != libc::F_UNLCK)
 }
 
 /// Copies a descriptor to a number, without close-on-exec. A descriptor with that number is closed.

@@ -9,9 +9,12 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
+use std::time::Instant;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 use rustix::io::Errno;
+
+use crate::clock::now;
 
 /// Longer paths inside the tree are opened in several steps.
 const MAX_PATH_BYTES: usize = 1_024;
@@ -46,10 +49,20 @@ impl TreeCount {
 
 /// Counts the tree below `root`. Stops as soon as it has more than `max_entries`.
 pub fn count_tree(root: impl AsFd, max_entries: u64) -> io::Result<TreeCount> {
+    count_tree_until(root, max_entries, None)
+}
+
+/// The same, with an error if it takes until `end`.
+pub(crate) fn count_tree_until(
+    root: impl AsFd,
+    max_entries: u64,
+    end: Option<Instant>,
+) -> io::Result<TreeCount> {
     let root = Rc::new(open_inside(root.as_fd(), c".")?);
     let mut counter = TreeCounter {
         count: TreeCount::default(),
         max_entries,
+        end,
         shared_files: HashSet::new(),
         pending: Vec::new(),
     };
@@ -70,7 +83,7 @@ pub fn count_tree(root: impl AsFd, max_entries: u64) -> io::Result<TreeCount> {
         counter.count.is_cut = anchors > MAX_ANCHORS;
         counter.enter(&directory, &position);
     }
-    Ok(counter.count)
+    if counter.is_late() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(counter.count) }
 }
 
 /// A directory: a path below an open one.
@@ -82,12 +95,17 @@ struct TreePosition {
 struct TreeCounter {
     count: TreeCount,
     max_entries: u64,
+    end: Option<Instant>,
     /// Files with several names that were counted: device and number.
     shared_files: HashSet<(u32, u32, u64)>,
     pending: Vec<TreePosition>,
 }
 
 impl TreeCounter {
+    fn is_late(&self) -> bool {
+        self.end.is_some_and(|end| now() >= end)
+    }
+
     fn enter(&mut self, directory: &OwnedFd, position: &TreePosition) {
         let Ok(entries) = Dir::read_from(directory) else { return };
         for entry in entries.flatten() {
@@ -96,7 +114,7 @@ impl TreeCounter {
                 continue;
             }
             let is_directory = self.add(directory, name, entry.file_type());
-            if self.count.entries() > self.max_entries {
+            if self.count.entries() > self.max_entries || self.is_late() {
                 self.count.is_cut = true;
                 return;
             }
@@ -178,11 +196,18 @@ fn with_access<T>(
         if error != Errno::ACCESS {
             return Err(error);
         }
-        let itself = format!("/proc/self/fd/{}", directory.as_raw_fd());
-        let mode = Mode::from_raw_mode(rustix::fs::fstat(directory)?.st_mode) | Mode::RWXU;
-        rustix::fs::chmod(OsStr::from_bytes(itself.as_bytes()), mode)?;
+        make_accessible(directory)?;
         work()
     })
+}
+
+/// Gives the owner every right on a directory that is open, if only by `O_PATH`. No name is looked up again:
+/// it might lead elsewhere by now.
+pub(crate) fn make_accessible(directory: impl AsFd) -> rustix::io::Result<()> {
+    let directory = directory.as_fd();
+    let itself = format!("/proc/self/fd/{}", directory.as_raw_fd());
+    let mode = Mode::from_raw_mode(rustix::fs::fstat(directory)?.st_mode) | Mode::RWXU;
+    rustix::fs::chmod(OsStr::from_bytes(itself.as_bytes()), mode)
 }
 
 #[cfg(test)]
@@ -190,6 +215,18 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::path::Path;
+
+    #[test]
+    fn p8_a_count_ends_with_its_time() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(home.path().join("a/b/c")).unwrap();
+        let root = std::fs::File::open(home.path()).unwrap();
+        let late = count_tree_until(&root, u64::MAX, Some(now())).unwrap_err();
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+        let in_time =
+            count_tree_until(&root, u64::MAX, now().checked_add(std::time::Duration::from_secs(600)));
+        assert_eq!(in_time.unwrap().directories, 3);
+    }
 
     fn counted(root: &Path, max_entries: u64) -> TreeCount {
         let root = rustix::fs::open(root, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();

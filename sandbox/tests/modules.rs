@@ -279,3 +279,52 @@ fn allowed_modules_that_are_not_warm_are_imported_by_the_program() {
     let record = sandbox.run(&python(Level::Standard, "import _pydecimal"), &|| false);
     assert_eq!(record.status, RunStatus::ModuleNotAllowed, "{record:#?}");
 }
+
+/// A virtual environment with one module, and a sandbox that allows the module at level standard.
+fn with_own_module(home: &Path, name: &str, code: &str) -> Sandbox {
+    let base = support::sandbox(home).report().python;
+    let (path, version) = (base.path.unwrap(), base.version.unwrap());
+    let mut numbers = version.split_whitespace().last().unwrap().split('.');
+    let minor = format!("python{}.{}", numbers.next().unwrap(), numbers.next().unwrap());
+    let packages = home.join("env/lib").join(minor).join("site-packages");
+    std::fs::create_dir_all(&packages).unwrap();
+    std::fs::create_dir_all(home.join("env/bin")).unwrap();
+    std::os::unix::fs::symlink(&path, home.join("env/bin/python3")).unwrap();
+    let settings = format!("home = {}\n", path.parent().unwrap().display());
+    std::fs::write(home.join("env/pyvenv.cfg"), settings).unwrap();
+    std::fs::write(packages.join(format!("{name}.py")), code).unwrap();
+    let mut options = support::options(home);
+    options.python = Some(home.join("env/bin/python3"));
+    options.extra_allowed_modules = ExtraModules { standard: names(&[name]), ..ExtraModules::default() };
+    Sandbox::new(options).unwrap()
+}
+
+/// Landlock confines the thread that asks for it, and no other.
+#[test]
+fn p5_nothing_runs_beside_a_thread_from_a_fork_hook_and_the_module_is_named() {
+    let _turn = support::shared();
+    let home = tempfile::tempdir().unwrap();
+    let hook = "import os, threading, time\n\
+                def start():\n    threading.Thread(target=time.sleep, args=(100,), daemon=True).start()\n\
+                os.register_at_fork(after_in_child=start)\n";
+    let sandbox = with_own_module(home.path(), "hooking", hook);
+    let record = run_code(&sandbox, Level::Standard, "print('ran')");
+    let error = record.error.unwrap_or_default();
+    assert_eq!((record.status, record.stdout.as_str()), (RunStatus::SandboxError, ""), "{error}");
+    assert!(error.contains("2 threads") && error.contains("hooking"), "{error}");
+}
+
+#[test]
+fn a_module_that_starts_a_thread_is_left_out_and_named() {
+    let _turn = support::shared();
+    let home = tempfile::tempdir().unwrap();
+    let thread =
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(100,), daemon=True).start()\n";
+    let sandbox = with_own_module(home.path(), "threading_on", thread);
+    assert_eq!(run_code(&sandbox, Level::Standard, "print(1)").stdout, "1\n", "Python itself works");
+    let missing = sandbox.report().python.missing_modules;
+    assert!(
+        missing.iter().any(|(_, reason)| reason.contains("'threading_on' starts a thread")),
+        "{missing:?}"
+    );
+}

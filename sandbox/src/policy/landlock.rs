@@ -22,6 +22,11 @@ pub(crate) const TCP_ABI: u32 = 4;
 /// The first ABI that scopes abstract unix sockets and signals.
 pub(crate) const SCOPE_ABI: u32 = 6;
 
+/// The first ABI that can log denials, and does unless it is told not to.
+const LOG_ABI: u32 = 7;
+/// `LANDLOCK_RESTRICT_SELF_LOG_SAME_EXEC_OFF`. After an exec nothing is logged anyway.
+const LOG_SAME_EXEC_OFF: u32 = 1;
+
 /// How a path may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -182,7 +187,12 @@ pub(crate) fn restrict(domain: LandlockDomain<'_>, rules: &[PathRule]) -> Result
         return Ok(());
     }
     let ruleset = build_ruleset(domain, rules)?;
-    sys::restrict_self(ruleset.as_fd()).map_err(LandlockError::Restrict)
+    sys::restrict_self(ruleset.as_fd(), restriction_flags(domain.abi)).map_err(LandlockError::Restrict)
+}
+
+/// The flags of that call: a guest is denied 100,000 opens a second, which would flood the audit log.
+pub(crate) fn restriction_flags(abi: u32) -> u32 {
+    if abi >= LOG_ABI { LOG_SAME_EXEC_OFF } else { 0 }
 }
 
 /// The number of the call that enforces a ruleset. The children of a zygote make the call themselves.
@@ -257,6 +267,11 @@ mod tests {
         assert_eq!(handled(TCP_ABI, TcpAccess::AllBut(&[80])).unwrap(), AccessNet::ConnectTcp);
         assert!(handled(TCP_ABI, TcpAccess::AllBut(&[])).unwrap().is_empty());
         assert!(handled(TCP_ABI, TcpAccess::Closed).unwrap().contains(AccessNet::BindTcp));
+    }
+
+    #[test]
+    fn p8_denials_are_not_logged_where_the_kernel_can_log_them() {
+        assert_eq!((restriction_flags(LOG_ABI - 1), restriction_flags(LOG_ABI)), (0, LOG_SAME_EXEC_OFF));
     }
 
     #[test]

@@ -38,7 +38,7 @@ mod x86_64;
 pub(crate) use allow_list::LISTABLE_MODE;
 pub(crate) use landlock::{
     LandlockDomain, LandlockError, PathAccess, PathRule, RulesetKind, SCOPE_ABI, TCP_ABI, TcpAccess,
-    build_ruleset, restrict, restriction_number,
+    build_ruleset, restrict, restriction_flags, restriction_number,
 };
 #[cfg(feature = "ablation")]
 pub(crate) use rule::{ArgumentTest, CallAction, SyscallRule};

@@ -1,11 +1,10 @@
 //! Runs and sessions that are over for their callers while processes of them are left: killed, but waiting for
 //! a disk.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use super::child::RunChild;
-use crate::scratch::{ScratchDir, ScratchRemover};
+use crate::scratch::{ScratchDir, ScratchRemover, TreeRemoval};
 
 /// Keeps the place of a run or session as used until its processes are gone. Then its private directory is
 /// removed: nobody waits meanwhile for the disk that it may lie on.
@@ -15,12 +14,12 @@ pub(crate) fn keep_until_gone(
     own_dir: Option<ScratchDir>,
     remover: &Arc<ScratchRemover>,
 ) {
-    let path = own_dir.map(ScratchDir::keep);
+    let tree = own_dir.map(ScratchDir::keep);
     // A sandbox that is dropped does not wait for this thread.
     let remover = Arc::downgrade(remover);
     let wait = move || {
         if child.wait_until_gone() {
-            remove(path, &remover);
+            remove(tree, &remover);
         }
         drop(place);
     };
@@ -28,8 +27,8 @@ pub(crate) fn keep_until_gone(
     std::thread::Builder::new().name("sandbox-left".to_owned()).spawn(wait).ok();
 }
 
-fn remove(path: Option<PathBuf>, remover: &Weak<ScratchRemover>) {
-    if let (Some(path), Some(remover)) = (path, remover.upgrade()) {
-        remover.take(path);
+fn remove(tree: Option<TreeRemoval>, remover: &Weak<ScratchRemover>) {
+    if let (Some(tree), Some(remover)) = (tree, remover.upgrade()) {
+        remover.take(tree);
     }
 }

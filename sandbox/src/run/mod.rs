@@ -104,10 +104,11 @@ pub(crate) fn execute(
     let quota = workdir
         .map(|path| {
             let tree = TreeLimit::of(own_dir.is_some(), &limits, program.workdir_limit.as_ref());
-            DirectoryQuota::new(&path, &limits, tree, options.kept_free)
+            let quota = DirectoryQuota::new(&path, &limits, tree, options.kept_free)?;
+            Ok(quota.ending_after(watch_limits.timeout))
         })
         .transpose()
-        .map_err(|error| SandboxError::Watch(error.into()))?;
+        .map_err(|error: rustix::io::Errno| SandboxError::Watch(error.into()))?;
     let mut observed = watch(guest, &watch_limits, quota, calls)?;
     let subject = JudgedRun { level: program.level, language: program.language, version, limits: &limits };
     match (observed.left.take(), own_dir) {

@@ -5,7 +5,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 
@@ -18,7 +18,7 @@ use crate::clock::now;
 use crate::limits::RunLimits;
 use crate::options::FreeSpace;
 use crate::program::{ExceededLimit, WorkdirLimit};
-use crate::tree::{TreeCount, count_tree};
+use crate::tree::{TreeCount, count_tree_until};
 
 /// The limit of a directory that is not counted.
 const UNLIMITED: TreeSize = TreeSize { bytes: u64::MAX, entries: u64::MAX };
@@ -49,6 +49,8 @@ pub(crate) struct DirectoryQuota {
     /// The largest file that the run can make.
     max_file_bytes: u64,
     schedule: CountSchedule,
+    /// The end of the run's time: a count of a large tree stops then.
+    run_end: Option<Instant>,
 }
 
 /// The limit of a tree.
@@ -109,7 +111,12 @@ impl DirectoryQuota {
         let schedule = CountSchedule::new(tree.as_ref().map_or(UNLIMITED, TreeLimit::max), free);
         let unseen = UnseenBytes::new(free.bytes, own.map(|own| own.bytes));
         let (reserve, max_file_bytes) = (Reserve::new(floor, free, own), limits.file_size_bytes);
-        Ok(Self { root, device, tree, free, reserve, unseen, max_file_bytes, schedule })
+        Ok(Self { root, device, tree, free, reserve, unseen, max_file_bytes, schedule, run_end: None })
+    }
+
+    /// For a run that ends after this time.
+    pub(crate) fn ending_after(self, timeout: Duration) -> Self {
+        Self { run_end: now().checked_add(timeout), ..self }
     }
 
     /// The time until the next check.
@@ -147,7 +154,7 @@ impl DirectoryQuota {
     /// a count.
     pub(crate) fn exceeded_at_end(&self) -> Option<QuotaExcess> {
         let tree = self.tree.as_ref()?;
-        tree.exceeded(&self.count_tree()?)
+        tree.exceeded(&self.count_tree(None)?)
     }
 
     /// The limit of the tree that the guest with this process id exceeds, whatever the schedule.
@@ -164,7 +171,7 @@ impl DirectoryQuota {
 
     /// What the run stores now: its tree, files without a name, and what it hides.
     fn own_use(&mut self, guest: &Descendants, elapsed: Duration) -> Option<TreeCount> {
-        let count = self.count_tree()?;
+        let count = self.count_tree(self.run_end)?;
         let may_hide = self.unseen.may_hide(self.free.bytes);
         let held = HeldBytes::of(guest, &self.root, self.device, may_hide.then_some(self.max_file_bytes));
         let listed = count.bytes.saturating_add(held.measured);
@@ -172,8 +179,8 @@ impl DirectoryQuota {
         Some(TreeCount { bytes: listed.saturating_add(unseen), ..count })
     }
 
-    fn count_tree(&self) -> Option<TreeCount> {
+    fn count_tree(&self, end: Option<Instant>) -> Option<TreeCount> {
         let max = self.tree.as_ref().map_or(UNLIMITED, TreeLimit::max);
-        count_tree(&self.root, max.entries).ok()
+        count_tree_until(&self.root, max.entries, end).ok()
     }
 }

@@ -1,14 +1,19 @@
 //! The private directory of a run: created before it, removed after it, whatever a hostile guest left inside.
+//!
+//! The server holds a lock on each directory in use. Another server on the same parent directory (in another
+//! container, where process ids mean nothing) removes only directories without that lock.
 
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::Mode;
+use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::remove::remove_tree;
+use super::remove::{TreeRemoval, remove_tree};
 use super::remover::ScratchRemover;
 use crate::error::SandboxError;
+use crate::sys;
 
 /// The start of the name of a private directory. The process id follows, and a random number: programs can
 /// test whether a path exists, and those of other runs must not be able to guess this one.
@@ -22,6 +27,8 @@ const PRIVATE: Mode = Mode::RWXU;
 pub(crate) struct ScratchDir {
     path: PathBuf,
     removed: bool,
+    /// Keeps other servers from removing it. `None` once it is removed.
+    held: Option<OwnedFd>,
 }
 
 impl ScratchDir {
@@ -34,9 +41,10 @@ impl ScratchDir {
             .map_err(|source| SandboxError::MakeScratch { path: parent.to_owned(), source })?;
         loop {
             let path = parent.join(unguessable_name(PREFIX).map_err(fail)?);
-            match rustix::fs::mkdir(&path, PRIVATE) {
-                Ok(()) => return Ok(Self { path, removed: false }),
-                Err(Errno::EXIST) => {}
+            match rustix::fs::mkdir(&path, PRIVATE).and_then(|()| hold(&path)) {
+                Ok(held) => return Ok(Self { path, removed: false, held: Some(held) }),
+                // Another server has removed the directory before it was held.
+                Err(Errno::EXIST | Errno::NOENT) if parent.exists() => {}
                 Err(error) => return Err(fail(error)),
             }
         }
@@ -52,9 +60,13 @@ impl ScratchDir {
     }
 
     /// Leaves it where it is. Whoever calls this removes it; if nobody does, a later start does.
-    pub(crate) fn keep(mut self) -> PathBuf {
+    pub(crate) fn keep(mut self) -> TreeRemoval {
         self.removed = true;
-        std::mem::take(&mut self.path)
+        let path = std::mem::take(&mut self.path);
+        match self.held.take() {
+            Some(held) => TreeRemoval::holding(path, held),
+            None => TreeRemoval::new(path),
+        }
     }
 
     /// Removes it with its contents, at once.
@@ -82,23 +94,38 @@ fn unguessable_name(prefix: &str) -> Result<String, Errno> {
     Ok(format!("{prefix}{}-{:016x}", std::process::id(), u64::from_ne_bytes(random)))
 }
 
+/// Opens a directory of a run without following a link.
+fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(CWD, path, flags, Mode::empty())
+}
+
+/// Holds a directory that was just created. An error if it is not there any more.
+fn hold(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let directory = open(path)?;
+    // A file system without locks cannot be shared between servers: there nothing counts as unused.
+    sys::hold(directory.as_fd()).ok();
+    rustix::fs::stat(path)?;
+    Ok(directory)
+}
+
 /// Gives the directories that dead servers left below `parent` to the remover.
 pub(crate) fn sweep(parent: &Path, remover: &ScratchRemover) {
     let Ok(entries) = std::fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
         let name = name.to_str().unwrap_or_default();
-        let suffix = name.strip_prefix(PREFIX).or_else(|| name.strip_prefix(TRASH_PREFIX));
-        let owner = suffix.and_then(|suffix| suffix.split('-').next());
-        let Some(owner) = owner.and_then(|pid| pid.parse().ok()).and_then(rustix::process::Pid::from_raw)
-        else {
-            continue;
-        };
-        if rustix::process::test_kill_process(owner) == Err(Errno::SRCH) {
+        let is_trash = name.starts_with(TRASH_PREFIX);
+        if (is_trash || name.starts_with(PREFIX)) && is_unused(&entry.path()) {
             // It may belong to another user, or another server may remove it: an error does no harm.
-            remover.take(entry.path());
+            remover.take_leftover(entry.path());
         }
     }
+}
+
+/// Whether no server uses a directory. One that cannot be opened may be in use.
+fn is_unused(path: &Path) -> bool {
+    open(path).is_ok_and(|directory| sys::is_held(directory.as_fd()).is_ok_and(|is_held| !is_held))
 }
 
 /// Checks a working directory of the caller.
@@ -151,6 +178,22 @@ mod tests {
         drop(remover);
         assert!(live.path().exists());
         assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1);
+    }
+
+    /// A server in another container has process ids of its own: the number in a name says nothing.
+    #[test]
+    fn a_directory_in_use_is_kept_whatever_process_its_name_tells() {
+        let home = tempfile::tempdir().unwrap();
+        let remover = ScratchRemover::default();
+        let live = ScratchDir::make(home.path()).unwrap();
+        let elsewhere = home.path().join(format!("{PREFIX}{}-0", i32::MAX));
+        std::fs::rename(live.path(), &elsewhere).unwrap();
+        let same_id = home.path().join(format!("{PREFIX}{}-0", std::process::id()));
+        std::fs::create_dir(&same_id).unwrap();
+        sweep(home.path(), &remover);
+        drop(remover);
+        assert!(elsewhere.exists(), "the directory of a living server was removed");
+        assert!(!same_id.exists(), "the directory of a dead server with our process id stays forever");
     }
 
     #[test]

@@ -1,16 +1,21 @@
-//! Removes a tree that a hostile guest left. The guest is dead, so nothing changes the tree meanwhile.
+//! Removes a tree that a hostile guest left, a part at a time.
 //!
-//! The removal follows no link, does not recurse, and holds at most two descriptors and a thousand names. The
-//! directories inside a directory are moved up to the root of the tree, then the directory is removed.
-//! Entries that cannot be removed are skipped, and the first error is returned.
+//! The removal follows no link, even if a guest lives on and exchanges names. It does not recurse, and holds
+//! at most two descriptors and a thousand names. The directories inside a directory are moved up to the root
+//! of the tree, then the directory is removed. Entries that cannot be removed are skipped, and the first error
+//! is returned.
 
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
+
+use crate::clock::now;
+use crate::tree::make_accessible;
 
 const PRIVATE: Mode = Mode::RWXU;
 /// Maximal name collisions with entries of the guest. More would be a programming error.
@@ -22,54 +27,122 @@ const MAX_STUCK: usize = 1_024;
 
 type NamedEntry = (CString, FileType);
 
-/// Removes a directory with its contents. Returns the first error if entries stay.
+/// Removes a directory with its contents, at once. Returns the first error if entries stay.
 pub(crate) fn remove_tree(path: &Path) -> rustix::io::Result<()> {
-    let root = open_directory(rustix::fs::CWD, &to_cstring(path)?)?;
-    let mut moved = 0;
-    let removal = for_each_entry(&root, |(name, kind)| {
-        if *kind == FileType::Directory {
-            remove_directory(root.as_fd(), name, &mut moved)
-        } else {
-            unlink(root.as_fd(), name)
-        }
-    });
-    removal.and(rustix::fs::unlinkat(rustix::fs::CWD, path, AtFlags::REMOVEDIR))
+    TreeRemoval::new(path.to_owned()).remove_for(Duration::MAX).map(drop)
 }
 
-/// Removes one directory of `root`: deletes its files and moves its directories up into `root`.
-fn remove_directory(root: BorrowedFd<'_>, name: &CStr, moved: &mut u64) -> rustix::io::Result<()> {
-    let directory = open_directory(root, name)?;
-    let removal = for_each_entry(&directory, |(inner, kind)| {
-        if *kind == FileType::Directory {
-            move_up(directory.as_fd(), inner, root, moved)
-        } else {
-            unlink(directory.as_fd(), inner)
-        }
-    });
-    drop(directory);
-    removal.and(rustix::fs::unlinkat(root, name, AtFlags::REMOVEDIR))
+/// Whether a part of a tree is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RemovalProgress {
+    Done,
+    /// The time is over.
+    Unfinished,
 }
 
-/// Calls `remove_entry` until no entry is left, for a bounded number of names at a time. An entry that stays
-/// is skipped from then on. Returns the first error.
-fn for_each_entry(
-    directory: &OwnedFd,
-    mut remove_entry: impl FnMut(&NamedEntry) -> rustix::io::Result<()>,
-) -> rustix::io::Result<()> {
-    let mut stuck: HashSet<CString> = HashSet::new();
-    let mut first_error = Ok(());
-    loop {
-        let names = names_in(directory, &stuck)?;
-        if names.is_empty() || stuck.len() > MAX_STUCK {
-            return first_error;
-        }
-        for entry in names {
-            if let Err(error) = remove_entry(&entry) {
-                first_error = first_error.and(Err(error));
-                stuck.insert(entry.0);
+/// The removal of a directory with its contents.
+#[derive(Debug)]
+pub(crate) struct TreeRemoval {
+    path: PathBuf,
+    /// Keeps other servers from removing it, too.
+    held: Option<OwnedFd>,
+    /// Directories that were moved up so far.
+    moved: u64,
+    /// The end of the present turn; `None`: it has none.
+    turn_end: Option<Instant>,
+    /// Whether the last turn has removed or moved anything.
+    has_progressed: bool,
+}
+
+impl TreeRemoval {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path, held: None, moved: 0, turn_end: None, has_progressed: true }
+    }
+
+    /// Of a directory that this server holds.
+    pub(crate) fn holding(path: PathBuf, held: OwnedFd) -> Self {
+        Self { held: Some(held), ..Self::new(path) }
+    }
+
+    /// Whether another server may remove it, too.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.held.is_none()
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes for about this time, or until the end if the last turn was spent on entries that stay. Returns the first error if entries stay.
+    pub(crate) fn remove_for(&mut self, turn: Duration) -> rustix::io::Result<RemovalProgress> {
+        let turn = if std::mem::take(&mut self.has_progressed) { turn } else { Duration::MAX };
+        self.turn_end = now().checked_add(turn);
+        let root = open_directory(rustix::fs::CWD, &to_cstring(&self.path)?)?;
+        let progress = self.for_each_entry(&root, |removal, (name, kind)| {
+            if *kind == FileType::Directory {
+                removal.remove_directory(root.as_fd(), name)
+            } else {
+                unlink(root.as_fd(), name)
+            }
+        });
+        finish(progress, rustix::fs::CWD, &to_cstring(&self.path)?)
+    }
+
+    /// Removes one directory of `root`: deletes its files and moves its directories up into `root`.
+    fn remove_directory(&mut self, root: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<RemovalProgress> {
+        let directory = open_directory(root, name)?;
+        let progress = self.for_each_entry(&directory, |removal, (inner, kind)| {
+            if *kind == FileType::Directory {
+                move_up(directory.as_fd(), inner, root, &mut removal.moved)
+            } else {
+                unlink(directory.as_fd(), inner)
+            }
+        });
+        drop(directory);
+        finish(progress, root, name)
+    }
+
+    /// Calls `remove_entry` until no entry is left or the turn is over, for a bounded number of names at a
+    /// time. An entry that stays is skipped from then on. Returns the first error.
+    fn for_each_entry(
+        &mut self,
+        directory: &OwnedFd,
+        mut remove_entry: impl FnMut(&mut Self, &NamedEntry) -> rustix::io::Result<RemovalProgress>,
+    ) -> rustix::io::Result<RemovalProgress> {
+        let mut stuck: HashSet<CString> = HashSet::new();
+        let mut first_error = Ok(RemovalProgress::Done);
+        loop {
+            let names = names_in(directory, &stuck)?;
+            if names.is_empty() || stuck.len() > MAX_STUCK {
+                return first_error;
+            }
+            for entry in names {
+                if self.turn_end.is_some_and(|end| now() >= end) {
+                    return Ok(RemovalProgress::Unfinished);
+                }
+                match remove_entry(self, &entry) {
+                    Ok(RemovalProgress::Done) => self.has_progressed = true,
+                    Ok(RemovalProgress::Unfinished) => return Ok(RemovalProgress::Unfinished),
+                    Err(error) => {
+                        first_error = first_error.and(Err(error));
+                        stuck.insert(entry.0);
+                    }
+                }
             }
         }
     }
+}
+
+/// Removes the directory itself once it is empty.
+fn finish(
+    progress: rustix::io::Result<RemovalProgress>,
+    parent: BorrowedFd<'_>,
+    name: &CStr,
+) -> rustix::io::Result<RemovalProgress> {
+    if progress == Ok(RemovalProgress::Unfinished) {
+        return progress;
+    }
+    progress.and(rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR).map(|()| RemovalProgress::Done))
 }
 
 fn move_up(
@@ -77,16 +150,16 @@ fn move_up(
     name: &CStr,
     root: BorrowedFd<'_>,
     moved: &mut u64,
-) -> rustix::io::Result<()> {
+) -> rustix::io::Result<RemovalProgress> {
     for _ in 0..MAX_COLLISIONS {
         *moved += 1;
         let target = CString::new(format!(".moved-{moved}")).map_err(|_| Errno::INVAL)?;
         match rustix::fs::renameat_with(from, name, root, &target, RenameFlags::NOREPLACE) {
             Err(Errno::EXIST) => {}
             // Moving a directory changes its `..`, which needs write permission on it.
-            Err(Errno::ACCESS) => rustix::fs::chmodat(from, name, PRIVATE, AtFlags::empty())?,
+            Err(Errno::ACCESS) => make_accessible(&open_path(from, name)?)?,
             Err(Errno::PERM) => clear_immutable(from, name)?,
-            other => return other,
+            other => return other.map(|()| RemovalProgress::Done),
         }
     }
     Err(Errno::EXIST)
@@ -97,7 +170,7 @@ fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<Own
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = match rustix::fs::openat(parent, name, flags, Mode::empty()) {
         Err(Errno::ACCESS) => {
-            rustix::fs::chmodat(parent, name, PRIVATE, AtFlags::empty())?;
+            make_accessible(&open_path(parent, name)?)?;
             rustix::fs::openat(parent, name, flags, Mode::empty())
         }
         other => other,
@@ -108,8 +181,14 @@ fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<Own
     Ok(opened)
 }
 
-fn unlink(directory: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<()> {
-    match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
+/// Opens a directory whatever its mode is. Follows no link.
+fn open_path(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(parent, name, flags, Mode::empty())
+}
+
+fn unlink(directory: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<RemovalProgress> {
+    let removed = match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
         Err(Errno::PERM) => {
             clear_immutable(directory, name)?;
             rustix::fs::unlinkat(directory, name, AtFlags::empty())
@@ -119,7 +198,8 @@ fn unlink(directory: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<()> {
             rustix::fs::unlinkat(directory, name, AtFlags::empty())
         }
         other => other,
-    }
+    };
+    removed.map(|()| RemovalProgress::Done)
 }
 
 /// Clears the immutable and append-only flags of a directory and of one entry.
@@ -169,6 +249,7 @@ fn to_cstring(path: &Path) -> rustix::io::Result<CString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
 
     /// Runs as a user whom permissions bind: `nobody` when the tests run as root. The ids change in this
     /// thread alone.
@@ -191,6 +272,28 @@ mod tests {
             rustix::fs::mkdirat(&here, c"d", PRIVATE).unwrap();
             here = open_directory(here.as_fd(), c"d").unwrap();
         }
+    }
+
+    #[test]
+    fn the_repair_of_modes_follows_no_link() {
+        as_a_plain_user(|| {
+            let home = tempfile::tempdir().unwrap();
+            let [from, root, outside] = ["from", "root", "outside"].map(|name| home.path().join(name));
+            for path in [&from, &root, &outside] {
+                std::fs::create_dir(path).unwrap();
+            }
+            std::os::unix::fs::symlink(&outside, from.join("d")).unwrap();
+            let [from, root] = [&from, &root].map(|path| File::open(path).unwrap());
+            let locked = Mode::RUSR | Mode::XUSR;
+            rustix::fs::chmod(&outside, locked).unwrap();
+            rustix::fs::fchmod(&from, locked).unwrap();
+            // A guest that lives has put a link in the place of the directory that was listed.
+            assert!(move_up(from.as_fd(), c"d", root.as_fd(), &mut 0).is_err());
+            let mode = rustix::fs::stat(&outside).unwrap().st_mode;
+            assert_eq!(Mode::from_raw_mode(mode), locked, "the mode of what the link leads to has changed");
+            rustix::fs::fchmod(&from, PRIVATE).unwrap();
+            rustix::fs::chmod(&outside, PRIVATE).unwrap();
+        });
     }
 
     #[test]
@@ -241,7 +344,8 @@ mod tests {
             }
             let mut taken = 0;
             let directory = open_directory(rustix::fs::CWD, &to_cstring(&root.join("a")).unwrap()).unwrap();
-            let outcome = for_each_entry(&directory, |(name, kind)| {
+            let mut removal = TreeRemoval::new(root);
+            let outcome = removal.for_each_entry(&directory, |_, (name, kind)| {
                 if *kind == FileType::Directory || name.to_bytes().starts_with(b"1") {
                     return Err(Errno::BUSY);
                 }

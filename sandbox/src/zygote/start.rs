@@ -13,10 +13,12 @@ use serde_json::json;
 
 use super::spec::ZygoteSpec;
 use crate::child::{self, FIRST_PRIVATE_UID, SET_UP_FAILED, SHARED_UID_TASKS};
+use crate::languages::python::ONE_THREAD;
 use crate::level::Level;
 use crate::memory_file::memory_file;
 use crate::policy::{
-    self, LandlockDomain, RulesetKind, SeccompFilters, TcpAccess, restrict, restriction_number,
+    self, LandlockDomain, RulesetKind, SeccompFilters, TcpAccess, restrict, restriction_flags,
+    restriction_number,
 };
 use crate::process::new_command;
 use crate::sys;
@@ -28,16 +30,8 @@ const DRIVER: &str = concat!(
     include_str!("../languages/python/exercise.py"),
     include_str!("zygote.py")
 );
-/// The complete environment of a guest. Without the last three, numeric libraries would start threads at
-/// import.
-const ENVIRONMENT: [(&str, &str); 6] = [
-    ("LANG", "C.UTF-8"),
-    ("PATH", "/usr/bin:/bin"),
-    ("TZ", "UTC"),
-    ("OPENBLAS_NUM_THREADS", "1"),
-    ("OMP_NUM_THREADS", "1"),
-    ("MKL_NUM_THREADS", "1"),
-];
+/// The environment of a guest, with [`ONE_THREAD`].
+const ENVIRONMENT: [(&str, &str); 3] = [("LANG", "C.UTF-8"), ("PATH", "/usr/bin:/bin"), ("TZ", "UTC")];
 /// The socket to the broker. The numbers below are in use, so that the descriptors of a run get higher ones.
 const CONTROL_FD: i32 = 5;
 /// The file with the specification.
@@ -84,7 +78,7 @@ fn set_up(
     let error = new_command(&spec.interpreter)
         .args(["-I", "-S", "-B", "-X", "utf8", "-c", DRIVER])
         .env_clear()
-        .envs(ENVIRONMENT)
+        .envs(ENVIRONMENT.into_iter().chain(ONE_THREAD))
         .exec();
     Err(format!("cannot start '{}': {error}", spec.interpreter.display()))
 }
@@ -129,6 +123,7 @@ fn spec_json(spec: &ZygoteSpec, filters: &SeccompFilters) -> io::Result<serde_js
             "fstat": libc::SYS_fstat, "getdents64": libc::SYS_getdents64,
         });
         fields.insert("filters".to_owned(), programs);
+        fields.insert("landlock_flags".to_owned(), restriction_flags(spec.landlock_abi).into());
         fields.insert("numbers".to_owned(), numbers);
         fields.insert("first_private_uid".to_owned(), FIRST_PRIVATE_UID.into());
         fields.insert("shared_uid_tasks".to_owned(), SHARED_UID_TASKS.into());

@@ -18,7 +18,8 @@ class Kernel:
     def __init__(self, spec):
         import ctypes, os, resource, socket
         self.os, self.resource, self.socket, self.spec = os, resource, socket, spec
-        self.broker = os.getppid()
+        self.broker, self.fork_modules = os.getppid(), []
+        self.metadata = os.stat  # before look_up_by_opening replaces it
         # PyDLL keeps the interpreter's lock through the call, as os.fork does.
         library = ctypes.PyDLL(None, use_errno=True)
         self.library, self.call = library, library.syscall
@@ -65,11 +66,19 @@ class Kernel:
             raise OSError(self.errno(), "%s failed with errno %d" % (name, self.errno()))
         return answer
 
+    def must_have_one_thread(self):
+        """Landlock confines the calling thread alone. Another thread may also hold a lock of the C library at a fork."""
+        # The number of links of a directory: its own two, and one for each thread.
+        threads = self.metadata("/proc/self/task").st_nlink - 2
+        if threads != 1:
+            raise OSError("%d threads run instead of one; modules that act at forks: %s" % (
+                threads, ", ".join(self.fork_modules) or "none"))
+
     def prctl(self, option, value=0):
         return self.number("prctl", option, value, 0, 0, 0)
 
     def filter(self, name):
-        # SECCOMP_SET_MODE_FILTER with TSYNC: also confines threads that an extra module has started.
+        # SECCOMP_SET_MODE_FILTER with TSYNC: also confines other threads.
         if self.number("seccomp", 1, 1, self.programs[name][0]) != 0:
             raise OSError("installing the %s filter failed with errno %d" % (name, self.errno()))
 
@@ -114,7 +123,8 @@ class Kernel:
             self.limit(getattr(self.resource, "RLIMIT_" + name), soft, soft if hard is None else hard)
         os.chdir(run["directory"])
         self.must("capset", *self.no_capabilities)
-        self.must("landlock_restrict_self", ruleset, 0)
+        self.must_have_one_thread()
+        self.must("landlock_restrict_self", ruleset, self.spec["landlock_flags"])
         if processes:
             # A server without privileges counts the files that it holds open. The landlock domain keeps other
             # guests away.
@@ -189,7 +199,7 @@ class ForkCallbacks:
     """Holds back the functions that modules register for forks, and calls those that a child needs.
 
     A child copies each page that it changes, and the functions of threading and logging change about 140. They replace locks
-    that another thread may have held at the fork. A zygote has one thread, unless an extra module has started more."""
+    that another thread may have held at the fork, and a zygote has one thread."""
 
     def __init__(self):
         import os
@@ -200,12 +210,9 @@ class ForkCallbacks:
         """Decides after the last import. From here on functions are registered as usual."""
         import threading
         self.os.register_at_fork = self.register
-        if threading.active_count() > 1:
-            for functions in self.held:
-                self.register(**functions)
-            self.held = []
         functions = [functions["after_in_child"] for functions in self.held if functions.get("after_in_child")]
         self.in_child = [one for one in functions if getattr(one, "__module__", "") not in ("threading", "logging")]
+        self.modules = sorted({str(getattr(one, "__module__", None)) for one in self.in_child} - {"random", "None"})
         self.in_child.append(threading.main_thread()._set_native_id)
 
     def run_in_child(self):
@@ -295,6 +302,8 @@ def warm(spec):
     warm_up(spec)
     callbacks.settle()
     kernel = Kernel(spec)
+    kernel.must_have_one_thread()
+    kernel.fork_modules = callbacks.modules
     if spec["level"] != "lenient":
         spec["rules"] = Rules(spec)
         spec["builtins"] = guest_builtins(spec["rules"], builtins)

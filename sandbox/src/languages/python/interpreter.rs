@@ -19,6 +19,9 @@ use crate::policy::{PathAccess, PathRule};
 use crate::process::{end_child, new_command, wait_for_exit};
 use crate::zygote::ZygoteSpec;
 
+/// Without these variables, numeric libraries start threads at import.
+pub(crate) const ONE_THREAD: [(&str, &str); 3] =
+    [("OPENBLAS_NUM_THREADS", "1"), ("OMP_NUM_THREADS", "1"), ("MKL_NUM_THREADS", "1")];
 /// The program that describes an interpreter.
 const PROBE: &str = concat!(include_str!("exercise.py"), include_str!("probe.py"));
 /// The oldest version.
@@ -222,6 +225,7 @@ fn describe(path: &Path, extra: &[String]) -> Result<PythonInterpreter, String> 
     let child = new_command(path)
         .args(["-I", "-S", "-B", "-X", "utf8", "-c", PROBE])
         .args(extra)
+        .envs(ONE_THREAD)
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::from(stdout.try_clone().map_err(text)?))

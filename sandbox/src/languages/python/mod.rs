@@ -4,5 +4,6 @@ mod interpreter;
 mod modules;
 mod registry;
 
+pub(crate) use interpreter::ONE_THREAD;
 pub(crate) use modules::is_module_name;
 pub(crate) use registry::PythonRegistry;

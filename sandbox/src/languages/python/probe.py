@@ -1,6 +1,6 @@
 # The parent runs this once with the host's own CPython. It prints a description of the interpreter as one JSON line.
 # It imports every extension module that a guest may need, so that the maps show the shared libraries behind them.
-import json, os, site, sys, sysconfig
+import json, os, site, sys, sysconfig, time
 
 # Modules may write to standard output while they load: a copy is kept for the answer.
 answer = os.dup(1)
@@ -66,6 +66,16 @@ def size():
         return int(pages.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def starts_thread():
+    """Whether a second thread runs, and goes on to run."""
+    for _ in range(20):
+        # Two links of the directory itself, and one for each thread.
+        if os.stat("/proc/self/task").st_nlink == 3:
+            return False
+        time.sleep(0.01)
+    return True
+
+
 library, loader = mapped()
 size_before = size()
 trees, missing = site_trees(), []
@@ -74,6 +84,11 @@ if sys.argv[1:]:
 for module in sys.argv[1:]:
     try:
         __import__(module)
+        if starts_thread():
+            # One after the other would look guilty.
+            os.write(2, ("'%s' starts a thread when it is imported; a fork loses it, and may copy a lock that it holds"
+                         % module).encode())
+            os._exit(1)
     except BaseException as error:  # a module that exits is as useless as one that fails
         missing.append((module, " ".join(str(error).split())[:300] or type(error).__name__))
 exercise()

@@ -244,3 +244,13 @@ fn cgroup_errors_name_the_cause_and_give_advice() {
     assert!(denied.advice().unwrap().contains("Delegate="));
     assert!(CgroupError::Absent.advice().is_some());
 }
+
+/// Another thread could hold a lock of the C library, which a raw clone copies and nobody releases.
+#[test]
+fn a_process_with_several_threads_is_not_cloned() {
+    let directory = fs::File::open("/").unwrap();
+    let cloned = std::thread::scope(|scope| {
+        scope.spawn(|| crate::sys::fork_into_cgroup(directory.as_fd())).join().unwrap()
+    });
+    assert!(error_text(cloned.unwrap_err()).contains("one thread"));
+}
