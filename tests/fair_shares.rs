@@ -1,6 +1,7 @@
 //! One user cannot keep another one waiting: workers, sandbox slots, places at providers and webhooks are
 //! shared between accounts.
 
+use crate::support::directories::user_directory;
 use crate::support::receiver::{Receiver, ReceiverReply};
 use crate::support::upstream::{Act, Answer, Upstream};
 use crate::support::{Server, wait_until};
@@ -88,8 +89,10 @@ fn sleeping_commands_of_one_user_do_not_hold_all_sandbox_slots() {
     let (eve, bob) = (shared.account("eve"), shared.account("bob"));
     let sleeping = r#"tool: bash {"command": "touch started; sleep 500", "timeout": 600}"#;
     let jobs: Vec<String> = (0..3).map(|_| shared.submit(&eve, sleeping)).collect();
-    let of_eve = shared.server.dir.join("data/jobs/user_3");
-    let started = || jobs.iter().filter(|job| of_eve.join(job).join("started").exists()).count();
+    let started = || {
+        let of_eve = user_directory(&shared.server.dir.join("data/jobs"), 3);
+        jobs.iter().filter(|job| of_eve.join(job).join("started").exists()).count()
+    };
     until("both slots sleep", || started() == 2);
     let job = shared.submit(&bob, r#"tool: bash {"command": "echo awake"}"#);
     assert_eq!(shared.end(&bob, &job), "succeeded");

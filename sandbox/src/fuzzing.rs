@@ -8,9 +8,9 @@ use crate::host_calls::HostCallViolation;
 use crate::languages::javascript::OUT_OF_MEMORY_EXIT;
 use crate::level::{Language, Level};
 use crate::limits::RunLimits;
+use crate::process::ChildExit;
 use crate::record::{RunRecord, RunStatus};
 use crate::run::{CapturedOutput, ObservedRun, OutputRetention, QuotaExcess, StopReason, read_in_pieces};
-use crate::sys::ChildExit;
 use crate::verdict::{self, JudgedRun};
 
 /// A fuzzer's bytes, taken from the front. After their end, zeros follow.

@@ -1,4 +1,4 @@
-//! Starting programs, and waiting until a descriptor is readable.
+//! Starting programs, how they end, and waiting until a descriptor is readable.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -14,6 +14,37 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 static UNREAPED: Mutex<Vec<Child>> = Mutex::new(Vec::new());
 /// How long a killed child may take to exit.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The exit of a child and the resources that it used.
+#[derive(Debug)]
+pub(crate) struct ChildExit {
+    /// `None` if a signal ended it.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// User and system time.
+    pub cpu: Duration,
+    /// Peak resident memory.
+    pub max_rss_kb: u64,
+    /// Processes of its cgroup that the kernel killed for lack of memory; 0 without a cgroup.
+    pub oom_kills: u64,
+    /// Processes that it started are killed, but have not exited yet.
+    pub leaves_processes: bool,
+}
+
+impl ChildExit {
+    /// Of a killed child that has not exited yet.
+    pub(crate) fn not_yet() -> Self {
+        Self {
+            exit_code: None,
+            signal: Some(libc::SIGKILL),
+            cpu: Duration::ZERO,
+            max_rss_kb: 0,
+            oom_kills: 0,
+            leaves_processes: true,
+        }
+    }
+}
 
 /// A command. Every program that this crate starts goes through here.
 #[expect(clippy::disallowed_methods, reason = "this module is where the sandbox starts programs")]
@@ -38,7 +69,8 @@ pub(crate) fn wait_for_exit(child: &Child, timeout: Duration) -> bool {
     pidfd.is_some_and(|pidfd| wait_until_readable(pidfd, timeout) == Ok(true))
 }
 
-/// Kills and reaps a child. `None` if it does not exit now, because it waits for a disk: a later call reaps it.
+/// Kills and reaps a child. `None` if it does not exit now, because it waits for a disk: a later call reaps
+/// it.
 pub(crate) fn end_child(mut child: Child) -> Option<ExitStatus> {
     // It may have exited already.
     child.kill().ok();

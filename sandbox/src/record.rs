@@ -23,8 +23,8 @@ pub enum RunStatus {
     SyntaxError,
     /// Wall clock or processor time ran out (see `limit`), or the caller cancelled (`limit` is `cancelled`).
     Timeout,
-    /// It ran out of memory: the kernel's figures or the engine's allocator confirm it. Or the kernel held too
-    /// much for it (`limit` is `kernel_memory`), or the machine ran out and it held the most
+    /// It ran out of memory: the kernel's figures or the engine's allocator confirm it. Or the kernel held
+    /// too much for it (`limit` is `kernel_memory`), or the machine ran out and it held the most
     /// (`machine_memory`).
     Oom,
     /// It wrote more than the level allows: output, or its private directory (see `limit`).

@@ -130,8 +130,8 @@ impl Sandbox {
         }
     }
 
-    /// Ends the program that holds most of what is scarce, for a caller whom the kernel has refused it. Returns
-    /// its size; `None` if no program is large, or if one is being ended. Sessions stay.
+    /// Ends the program that holds most of what is scarce, for a caller whom the kernel has refused it.
+    /// Returns its size; `None` if no program is large, or if one is being ended. Sessions stay.
     ///
     /// While programs run, the sandbox itself looks how much memory is left.
     pub fn end_largest_run(&self, scarce: ScarceResource) -> Option<KernelUse> {

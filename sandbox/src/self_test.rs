@@ -15,9 +15,9 @@ use crate::level_verdict::{LevelFault, LevelOutcome};
 use crate::limits::RunLimits;
 use crate::options::SandboxOptions;
 use crate::policy::{PathAccess, PathRule};
+use crate::process::ChildExit;
 use crate::run::{ObservedRun, OutputRetention, RunPipes, WatchLimits, watch};
 use crate::scratch::ScratchDir;
-use crate::sys::ChildExit;
 
 /// How long the child of a probe may take on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(20);

@@ -8,36 +8,7 @@ use std::time::Duration;
 
 use seccompiler::sock_filter;
 
-/// The exit of a child and the resources that it used.
-#[derive(Debug)]
-pub(crate) struct ChildExit {
-    /// `None` if a signal ended it.
-    pub exit_code: Option<i32>,
-    /// The signal that ended it.
-    pub signal: Option<i32>,
-    /// User and system time.
-    pub cpu: Duration,
-    /// Peak resident memory.
-    pub max_rss_kb: u64,
-    /// Processes of its cgroup that the kernel killed for lack of memory; 0 without a cgroup.
-    pub oom_kills: u64,
-    /// Processes that it started are killed, but have not exited yet.
-    pub leaves_processes: bool,
-}
-
-impl ChildExit {
-    /// Of a killed child that has not exited yet.
-    pub(crate) fn not_yet() -> Self {
-        Self {
-            exit_code: None,
-            signal: Some(libc::SIGKILL),
-            cpu: Duration::ZERO,
-            max_rss_kb: 0,
-            oom_kills: 0,
-            leaves_processes: true,
-        }
-    }
-}
+use crate::process::ChildExit;
 
 fn checked(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
@@ -49,7 +20,8 @@ pub(crate) fn reap(pid: i32) -> io::Result<ChildExit> {
     reap_with(pid, 0)?.ok_or_else(|| io::ErrorKind::WouldBlock.into())
 }
 
-/// Reaps a child that has exited, and returns its exit; `None` if it has not, or if another process traces it.
+/// Reaps a child that has exited, and returns its exit; `None` if it has not, or if another process traces
+/// it.
 pub(crate) fn try_reap(pid: i32) -> io::Result<Option<ChildExit>> {
     reap_with(pid, libc::WNOHANG)
 }

@@ -8,9 +8,9 @@ use crate::host_calls::{HostCallViolation, MAX_HOST_CALLS, MAX_HOST_REQUEST_BYTE
 use crate::languages::javascript;
 use crate::level::{Language, Level};
 use crate::limits::RunLimits;
+use crate::process::ChildExit;
 use crate::record::{RunRecord, RunStatus};
 use crate::run::{ObservedRun, QuotaExcess, ScarceResource, StopReason};
-use crate::sys::ChildExit;
 
 /// A run to judge.
 pub(crate) struct JudgedRun<'a> {

@@ -8,7 +8,8 @@ use nanoclaw_sandbox::{Language, Level, Program, RunRecord, RunStatus, Sandbox};
 use crate::support::ordinary_user::also_as_ordinary_user;
 use crate::support::{self, python};
 
-/// The limit of the private directory. Each program hides three times as much, in pieces that a count may see.
+/// The limit of the private directory. Each program hides three times as much, in pieces that a count may
+/// see.
 const LIMIT_BYTES: u64 = 20 << 20;
 /// A program that hides its bytes sleeps for longer than this.
 const TIMEOUT_MS: u64 = 20_000;
@@ -131,8 +132,8 @@ fn p8_hidden_bytes_count_against_the_private_directory() {
     });
 }
 
-/// What an innocent program may do at the same time: it holds small files without names, maps one, sends some,
-/// rewrites one, and has threads and children.
+/// What an innocent program may do at the same time: it holds small files without names, maps one, sends
+/// some, rewrites one, and has threads and children.
 const INNOCENT: &str = "import mmap, subprocess, tempfile
 def small():
     f = os.open('y', os.O_CREAT | os.O_RDWR, 0o600); os.unlink('y'); os.write(f, b'x' * 4096); return f
@@ -240,7 +241,8 @@ fn threads_share_their_descriptors() {
     assert_eq!(record.stdout, "-1 1\n-1 1 0\n", "{record:#?}");
 }
 
-/// The server can read what lenient Python has open, without privileges, too. Landlock keeps other guests away.
+/// The server can read what lenient Python has open, without privileges, too. Landlock keeps other guests
+/// away.
 #[test]
 fn p7_no_other_guest_looks_into_lenient_python() {
     let _turn = support::exclusive();

@@ -1,7 +1,8 @@
 //! The messages between server, broker and zygotes.
 //!
 //! The text of a program, and the arguments and the environment of a command, travel in a memory file: only
-//! the process that runs it reads it. What the broker reads stays in its memory, which every later child gets.
+//! the process that runs it reads it. What the broker reads stays in its memory, which every later child
+//! gets.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ use crate::child::SelfTestProbe;
 use crate::level::Level;
 use crate::limits::RunLimits;
 use crate::policy::{FilterProfile, PathRule};
-use crate::sys::ChildExit;
+use crate::process::ChildExit;
 use crate::zygote::ZygoteSpec;
 
 /// The first argument that makes this binary the sandbox's broker.

@@ -9,7 +9,8 @@ use rustix::process::{Pid, Signal};
 use super::packet;
 use super::protocol::RunReply;
 use crate::clock::now;
-use crate::sys::{self, ChildExit};
+use crate::process::ChildExit;
+use crate::sys;
 
 /// How often exits are looked for at first, and later.
 const TICK: Duration = Duration::from_millis(20);

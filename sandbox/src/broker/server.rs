@@ -395,8 +395,8 @@ impl BrokerServer {
         }
     }
 
-    /// Reaps what was killed, ends the processes that killed supervisors and zygotes left, and reports the runs
-    /// that are over with that.
+    /// Reaps what was killed, ends the processes that killed supervisors and zygotes left, and reports the
+    /// runs that are over with that.
     fn reap_killed(&mut self) {
         self.reaper.add(self.zygotes.take_killed());
         if self.reaper.is_empty() && !self.has_orphans {

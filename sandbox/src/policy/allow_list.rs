@@ -90,8 +90,8 @@ const DESCRIPTOR_FLAGS: CallAction = one_of!(command: F_DUPFD F_DUPFD_CLOEXEC F_
 const DESCRIPTOR_FLAGS_AND_LOCKS: CallAction = one_of!(command:
     F_DUPFD F_DUPFD_CLOEXEC F_GETFD F_SETFD F_GETFL F_SETFL F_GETLK F_SETLK F_SETLKW);
 /// Descriptor flags, locks, and pipes up to the size that they have anyway. `F_SETOWN` is absent: it sends
-/// signals to others. So are locks of open files (`F_OFD_SETLK`): the kernel's list of locks does not say whose
-/// they are.
+/// signals to others. So are locks of open files (`F_OFD_SETLK`): the kernel's list of locks does not say
+/// whose they are.
 const DESCRIPTOR_CONTROL: CallAction = AllowIf(&[
     &[command(libc::F_DUPFD)],
     &[command(libc::F_DUPFD_CLOEXEC)],
@@ -111,8 +111,9 @@ const PIPE_BYTES: u64 = 65_536;
 /// Signals that a program may send itself. Those by which the parent recognises a limit or a forbidden call
 /// are absent.
 const HARMLESS_SIGNALS: CallAction = one_of!(signal: SIGINT SIGABRT SIGUSR1 SIGUSR2 SIGSEGV SIGALRM SIGTERM);
-/// The same, or a process with descriptors of its own. One table of descriptors belongs to one process, so that
-/// what a run holds can be counted: locks of a table that a process shared and left name no living process.
+/// The same, or a process with descriptors of its own. One table of descriptors belongs to one process, so
+/// that what a run holds can be counted: locks of a table that a process shared and left name no living
+/// process.
 const NO_NAMESPACE: CallAction = AllowIf(&[&[NEW_THREAD], &[NEW_PROCESS]]);
 const NEW_THREAD: ArgumentTest =
     bits(0, CLONE_THREAD | CLONE_FILES | CLONE_ANY_NAMESPACE, CLONE_THREAD | CLONE_FILES);

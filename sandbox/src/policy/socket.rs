@@ -2,7 +2,8 @@
 //!
 //! Only TCP and UDP are allowed. Other protocols would load kernel modules for any user (SCTP, DCCP, L2TP,
 //! MPTCP); socket filters (`SO_ATTACH_FILTER`) and stacked protocols (`TCP_ULP`) are kernel attack surface.
-//! Sizes of buffers (`SO_SNDBUF`, `SO_RCVBUF`) are absent: the kernel holds that memory, and no rlimit counts it.
+//! Sizes of buffers (`SO_SNDBUF`, `SO_RCVBUF`) are absent: the kernel holds that memory, and no rlimit counts
+//! it.
 
 use super::rule::{ArgumentTest, CallAction, LOW, test};
 

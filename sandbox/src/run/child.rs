@@ -11,8 +11,8 @@ use super::descendants::Descendants;
 use crate::broker::{RunReply, receive};
 use crate::error::SandboxError;
 use crate::memory_file::{memory_file, sealed_memory_file};
+use crate::process::ChildExit;
 use crate::process::wait_until_readable;
-use crate::sys::ChildExit;
 
 /// How long the guest of a dead broker may take to exit.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);

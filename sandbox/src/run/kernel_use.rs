@@ -80,8 +80,8 @@ impl KernelUse {
         parts.iter().fold(in_flight, |sum, (count, bytes)| sum.saturating_add(count.saturating_mul(*bytes)))
     }
 
-    /// How much it has to do with a lack of memory. Ordinary programs have memory of their own, and the kernel
-    /// holds next to none for them: its memory counts twice.
+    /// How much it has to do with a lack of memory. Ordinary programs have memory of their own, and the
+    /// kernel holds next to none for them: its memory counts twice.
     pub(crate) fn memory_weight(self) -> u64 {
         self.resident_bytes.saturating_add(self.kernel_bytes().saturating_mul(2))
     }

@@ -1,5 +1,5 @@
-//! Runs and sessions that are over for their callers while processes of them are left: killed, but waiting for
-//! a disk.
+//! Runs and sessions that are over for their callers while processes of them are left: killed, but waiting
+//! for a disk.
 
 use std::sync::{Arc, Weak};
 

@@ -6,8 +6,8 @@ use std::io::Read;
 
 /// A list that is shorter than this holds too few locks to matter.
 const SHORT_BYTES: usize = 64 << 10;
-/// The list is read up to here: the kernel writes each line anew, no lock can be taken meanwhile, and a program
-/// can make millions.
+/// The list is read up to here: the kernel writes each line anew, no lock can be taken meanwhile, and a
+/// program can make millions.
 const MOST_BYTES: u64 = 2 << 20;
 
 /// Locks by process.

@@ -1,7 +1,7 @@
 //! Memory that the machine keeps free while programs run. Each run's watch looks how much is left, the sooner
 //! the less there is; below the line the program with the largest part ends (`RunRegistry::end_largest`). At
-//! half as much again it must be a program for which the kernel holds much: nothing ordinary does that, and it is
-//! fast. A program for which the kernel holds very much ends at any time.
+//! half as much again it must be a program for which the kernel holds much: nothing ordinary does that, and
+//! it is fast. A program for which the kernel holds very much ends at any time.
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,8 @@ use crate::clock::now;
 use crate::layers::{MemoryGauge, MemoryLeft};
 
 const MIB: u64 = 1 << 20;
-/// What must stay free: this, or a third of a smaller machine. Programs that fill memory take a part of it before
-/// they are gone.
+/// What must stay free: this, or a third of a smaller machine. Programs that fill memory take a part of it
+/// before they are gone.
 const RESERVE_BYTES: u64 = 160 * MIB;
 /// The fastest that programs take memory, in bytes a millisecond: two processors that write into sockets.
 const FASTEST: u64 = 4 * MIB;

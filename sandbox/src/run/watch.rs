@@ -15,7 +15,7 @@ use super::registry::{RunRegistration, ScarceResource};
 use crate::clock::now;
 use crate::error::SandboxError;
 use crate::host_calls::{HostCallServer, HostCallViolation};
-use crate::sys::ChildExit;
+use crate::process::ChildExit;
 
 /// How often cancellation is checked.
 const CANCEL_POLL: Duration = Duration::from_millis(50);
@@ -88,8 +88,8 @@ pub(crate) struct ObservedRun {
     pub left: Option<RunChild>,
 }
 
-/// Watches until the child has exited and is reaped, or is given up. Also serves its host calls and checks its private
-/// directory.
+/// Watches until the child has exited and is reaped, or is given up. Also serves its host calls and checks
+/// its private directory.
 pub(crate) fn watch(
     mut guest: RunChild,
     limits: &WatchLimits<'_>,
@@ -139,8 +139,8 @@ pub(crate) fn watch(
     let [stdout, stderr, frames, result] = readers.drain();
     let stop = stop.map(|(reason, _)| reason);
     let left = exit.leaves_processes.then_some(guest);
-    // Counted in any case: the next run in this directory starts from what this one left. But nobody who waits
-    // for the directory's disk is waited for.
+    // Counted in any case: the next run in this directory starts from what this one left. But nobody who
+    // waits for the directory's disk is waited for.
     let excess = if left.is_none() { monitor.check_at_end() } else { None };
     let stop = stop.or_else(|| overflow((stdout.is_full(), stderr.is_full()))).or(excess);
     Ok(ObservedRun { stop, exit, stdout, stderr, frames, result, duration, left })

@@ -2,8 +2,8 @@
 //!
 //! The removal follows no link, even if a guest lives on and exchanges names. It does not recurse, and holds
 //! at most two descriptors and a thousand names. The directories inside a directory are moved up to the root
-//! of the tree, then the directory is removed. Entries that cannot be removed are skipped, and the first error
-//! is returned.
+//! of the tree, then the directory is removed. Entries that cannot be removed are skipped, and the first
+//! error is returned.
 
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
@@ -73,7 +73,8 @@ impl TreeRemoval {
         &self.path
     }
 
-    /// Removes for about this time, or until the end if the last turn was spent on entries that stay. Returns the first error if entries stay.
+    /// Removes for about this time, or until the end if the last turn was spent on entries that stay. Returns
+    /// the first error if entries stay.
     pub(crate) fn remove_for(&mut self, turn: Duration) -> rustix::io::Result<RemovalProgress> {
         let turn = if std::mem::take(&mut self.has_progressed) { turn } else { Duration::MAX };
         self.turn_end = now().checked_add(turn);

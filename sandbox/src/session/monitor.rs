@@ -10,9 +10,9 @@ use crate::clock::now;
 use crate::error::SandboxError;
 use crate::limits::RunLimits;
 use crate::options::FreeSpace;
+use crate::process::ChildExit;
 use crate::process::wait_until_readable;
 use crate::run::{DirectoryQuota, RunChild, TreeLimit, escalate_kill};
-use crate::sys::ChildExit;
 
 /// The pause between two counts of a changing tree, and of an unchanged one.
 const BUSY_PAUSE: Duration = Duration::from_millis(25);

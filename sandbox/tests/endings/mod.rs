@@ -12,8 +12,8 @@ use crate::support::{self, levels_with_timeout};
 const OWN_FRAME: &str = "File \"<string>\"";
 const TIMEOUT_MS: u64 = 20_000;
 
-/// Runs each program at level lenient, where its end is known, and at the other levels, which refuse a part of
-/// what it does, with and without the language check. Describes the wrong records.
+/// Runs each program at level lenient, where its end is known, and at the other levels, which refuse a part
+/// of what it does, with and without the language check. Describes the wrong records.
 fn wrong_endings(language: Language, cases: Vec<(String, RunStatus, &'static str)>) -> Vec<String> {
     let scratch = tempfile::tempdir().unwrap();
     let mut options = support::options(scratch.path());

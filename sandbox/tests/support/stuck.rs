@@ -19,8 +19,8 @@ impl Freezer {
         Some(Self(path))
     }
 
-    /// Freezes these processes, and waits until they are. They continue when the result is dropped: those that
-    /// were killed die.
+    /// Freezes these processes, and waits until they are. They continue when the result is dropped: those
+    /// that were killed die.
     #[must_use]
     pub(crate) fn freeze(&self, pids: &[u32]) -> Frozen<'_> {
         for pid in pids {
