@@ -12,7 +12,7 @@ use super::result_file_tasks::ResultFileTasks;
 use super::server::connection_table::connection_places;
 use super::server::shutdown::Shutdown;
 use super::shared_pages::SharedPages;
-use super::shared_threads::{SharedThreads, ThreadPlace};
+use super::shared_threads::{SharedThreads, ThreadPlace, ThreadShare};
 use super::shares::{ShareOwner, SharedBudget};
 use super::sse::shared_pages::FramePage;
 use super::v1::batches::result_page::BatchResultPage;
@@ -60,6 +60,8 @@ pub(crate) struct ServerContext {
     pub(crate) backups: Arc<Semaphore>,
     /// One permit: scrapes of `/metrics` run one at a time.
     pub(crate) scrapes: Arc<Semaphore>,
+    /// Threads for pages with results of batches.
+    result_threads: Arc<SharedThreads>,
     /// Turns to write much at once.
     large_writes: Arc<SharedThreads>,
     /// Tasks that write files with the results of batches.
@@ -110,6 +112,7 @@ impl ServerContext {
             mcp_sessions: Arc::default(),
             backups,
             scrapes,
+            result_threads: SharedThreads::for_result_pages(),
             large_writes: SharedThreads::for_large_writes(),
             result_files: ResultFileTasks::default(),
             trials,
@@ -138,6 +141,11 @@ impl ServerContext {
     /// lives.
     pub(crate) async fn large_write(&self, user: UserId) -> Result<ThreadPlace, ApiError> {
         self.large_writes.turn(ShareOwner::of_user(self.app.auth.mode, user)).await
+    }
+
+    /// The user's share of the threads for pages with results of batches.
+    pub(crate) fn result_threads(&self, user: UserId) -> ThreadShare {
+        self.result_threads.of(ShareOwner::of_user(self.app.auth.mode, user))
     }
 
     /// Reads from the store on a thread that may block, when it is the user's turn. For everything longer

@@ -27,6 +27,8 @@ const WAITING_LOGINS: usize = 32;
 /// Writes of one user that each fill a commit, such as lines of a batch, at the same time: what others write
 /// waits for that commit.
 const LARGE_WRITES: usize = 1;
+/// Pages with results of batches that one user reads at the same time. Each takes a core.
+const RESULT_PAGES: usize = 2;
 /// Batches of one user whose files are written at the same time.
 const RESULT_FILES: usize = 1;
 
@@ -37,6 +39,7 @@ const REPLACEMENTS: usize = 16;
 pub(crate) const BLOCKING_THREADS: usize = FairShare::of(READS).places()
     + FairShare::of(SEARCHES).places()
     + FairShare::of(MCP_PROGRAMS).places()
+    + FairShare::of(RESULT_PAGES).places()
     + FairShare::of(PASSWORD_HASHES).places()
     + REPLACEMENTS;
 
@@ -136,6 +139,11 @@ impl SharedThreads {
     /// For programs that MCP clients run.
     pub(crate) fn for_programs() -> Arc<Self> {
         Self::new("programs", MCP_PROGRAMS, MOST_WAITING)
+    }
+
+    /// For pages with results of batches. Every client with a request may wait.
+    pub(crate) fn for_result_pages() -> Arc<Self> {
+        Self::new("results", RESULT_PAGES, usize::MAX)
     }
 
     /// For password hashes.

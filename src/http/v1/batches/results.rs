@@ -40,7 +40,7 @@ pub(crate) async fn results(context: &Arc<ServerContext>, request: &RequestConte
         app: Arc::clone(&context.app),
         shutdown: context.shutdown.clone(),
         news: context.app.batches.watch_batch(id), // before the first read
-        threads: context.app.threads_of(request.user),
+        threads: context.result_threads(request.user),
         batch: id,
         pages: context.result_pages.of(id),
         follow,
