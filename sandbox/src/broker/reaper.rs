@@ -99,8 +99,9 @@ impl Reaper {
         });
     }
 
-    pub(super) fn contains(&self, pid: i32) -> bool {
-        self.children.iter().any(|child| child.pid == pid)
+    /// The process ids of the children.
+    pub(super) fn pids(&self) -> impl Iterator<Item = i32> {
+        self.children.iter().map(|child| child.pid)
     }
 
     pub(super) fn is_empty(&self) -> bool {

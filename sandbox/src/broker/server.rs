@@ -2,7 +2,7 @@
 //!
 //! It never outlives the server: when its socket closes, it ends every child and exits.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
@@ -416,9 +416,10 @@ impl BrokerServer {
     /// there were: with each, more may have become the broker's.
     fn kill_orphans(&mut self) -> io::Result<usize> {
         let runs = self.runs.iter().map(|run| run.pid.as_raw_nonzero().get());
-        let known: Vec<i32> = runs.chain(self.spare_scripts.iter().map(|spare| spare.pid)).collect();
-        let is_known =
-            |pid: i32| known.contains(&pid) || self.zygotes.contains(pid) || self.reaper.contains(pid);
+        let spares = self.spare_scripts.iter().map(|spare| spare.pid);
+        // A fork bomb leaves thousands.
+        let known: HashSet<i32> = runs.chain(spares).chain(self.reaper.pids()).collect();
+        let is_known = |pid: i32| known.contains(&pid) || self.zygotes.contains(pid);
         let mut orphans = shell::children_of_this_thread()?;
         orphans.retain(|pid| !is_known(*pid));
         for pid in &orphans {

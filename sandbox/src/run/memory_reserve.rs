@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::descendants::{Descendants, MOST_TASKS};
+use super::descendants::Descendants;
 use super::kernel_use::{KernelUse, count_files};
 use super::lock_table::LockTable;
 use crate::clock::now;
@@ -119,14 +119,19 @@ impl KernelMemoryLimit {
         Self { next_look: LOOK_PAUSE, next_locks: LOCKS_PAUSE }
     }
 
-    /// Whether the program with this process id has exceeded it, if it is time for a look.
-    pub(super) fn is_exceeded(&mut self, pid: i32, elapsed: Duration) -> bool {
+    /// Whether the program with this process id has exceeded it, if it is time for a look. One with more tasks
+    /// than it may have ends for these: looks at all of them would let it grow.
+    pub(super) fn is_exceeded(&mut self, pid: i32, max_tasks: u64, elapsed: Duration) -> bool {
         if elapsed < self.next_look {
             return false;
         }
         let start = now();
+        let guest = Descendants::of(pid, max_tasks);
+        if guest.tasks > max_tasks {
+            return false;
+        }
         let locks = if elapsed < self.next_locks { LockTable::default() } else { LockTable::read() };
-        let has_many_files = || count_files(&Descendants::of(pid, MOST_TASKS).processes) > FEW_FILES;
+        let has_many_files = || count_files(&guest.processes) > FEW_FILES;
         let is_exceeded = (!locks.is_short() || has_many_files())
             && KernelUse::of(pid, &locks).kernel_bytes() > KERNEL_BYTES;
         let rest = start.elapsed().saturating_mul(LOOK_SHARE);

@@ -192,7 +192,8 @@ impl LimitMonitor<'_> {
         if let Some(scarce) = registration.must_end() {
             return Some(StopReason::Scarce(scarce));
         }
-        let is_exceeded = self.limits.tasks > 0 && self.kernel_memory.is_exceeded(guest.pid(), elapsed);
+        let max = self.limits.tasks;
+        let is_exceeded = max > 0 && self.kernel_memory.is_exceeded(guest.pid(), max, elapsed);
         is_exceeded.then_some(StopReason::KernelMemory)
     }
 
