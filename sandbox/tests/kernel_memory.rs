@@ -238,7 +238,7 @@ impl Drop for MemoryCgroup {
 
 /// Runs in a process of its own: the cgroup is around this process, its broker and all programs.
 #[test]
-#[ignore = "resident memory sometimes falls below the bound: the choice of the program is not fast enough yet"]
+#[ignore = "needs a machine that does nothing else: scripts/test --long runs it"]
 #[expect(clippy::disallowed_methods, reason = "the test starts itself")]
 fn p8_on_a_small_machine_only_the_program_that_takes_its_memory_ends() {
     let name = "kernel_memory::p8_on_a_small_machine_only_the_program_that_takes_its_memory_ends";

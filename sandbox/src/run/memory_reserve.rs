@@ -119,8 +119,8 @@ impl KernelMemoryLimit {
         Self { next_look: LOOK_PAUSE, next_locks: LOCKS_PAUSE }
     }
 
-    /// Whether the program with this process id has exceeded it, if it is time for a look. One with more tasks
-    /// than it may have ends for these: looks at all of them would let it grow.
+    /// Whether the program with this process id has exceeded it, if it is time for a look. One with more
+    /// tasks than it may have ends for these: looks at all of them would let it grow.
     pub(super) fn is_exceeded(&mut self, pid: i32, max_tasks: u64, elapsed: Duration) -> bool {
         if elapsed < self.next_look {
             return false;
