@@ -47,6 +47,7 @@ mod memory;
 mod memory_file;
 mod options;
 mod policy;
+mod proc_text;
 mod process;
 mod program;
 mod record;

@@ -1,6 +1,7 @@
 //! Memory of the process that embeds this crate: limits the allocator's arenas, and returns memory after the
 //! start and after a peak. It is in this crate because only `sys` may make foreign calls.
 
+use crate::proc_text::figure;
 use crate::sys;
 use std::ops::Range;
 
@@ -37,8 +38,7 @@ pub fn release_free_memory(max_bytes: usize) -> bool {
 /// Resident memory of the process that is no file's.
 fn anonymous_bytes() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let kib = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
-    kib.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()?.checked_mul(1024)
+    usize::try_from(figure(&status, "RssAnon:")?).ok()
 }
 
 /// A line of `/proc/self/maps`, if it maps a file.

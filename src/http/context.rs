@@ -12,7 +12,7 @@ use super::result_file_tasks::ResultFileTasks;
 use super::server::connection_table::connection_places;
 use super::server::shutdown::Shutdown;
 use super::shared_pages::SharedPages;
-use super::shared_threads::{SharedThreads, ThreadPlace, ThreadShare};
+use super::shared_threads::{SharedThreads, ThreadShare};
 use super::shares::{ShareOwner, SharedBudget};
 use super::sse::shared_pages::FramePage;
 use super::v1::batches::result_page::BatchResultPage;
@@ -137,10 +137,20 @@ impl ServerContext {
         Ok(has_accounts)
     }
 
-    /// Waits until this user may make a write that fills a commit, which lasts as long as the returned value
-    /// lives.
-    pub(crate) async fn large_write(&self, user: UserId) -> Result<ThreadPlace, ApiError> {
-        self.large_writes.turn(ShareOwner::of_user(self.app.auth.mode, user)).await
+    /// Makes a write that fills a commit, on a thread that may block, when it is the user's turn for one. The
+    /// turn lasts as long as `act`, also when the caller is dropped meanwhile.
+    pub(crate) async fn large_write<T, F>(&self, user: UserId, act: F) -> Result<T, ApiError>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let turn = self.large_writes.turn(ShareOwner::of_user(self.app.auth.mode, user)).await?;
+        let act = move || {
+            let result = act();
+            drop(turn);
+            result
+        };
+        self.app.blocking(user, act).await
     }
 
     /// The user's share of the threads for pages with results of batches.

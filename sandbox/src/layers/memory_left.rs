@@ -5,8 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::cgroup_tree::{CgroupMount, is_v2, mounts, own_path};
-
-const KIB: u64 = 1 << 10;
+use crate::proc_text::figure;
 
 /// Memory that programs can still take, and all that there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,16 +104,14 @@ fn own_path_v1(cgroup: &str) -> Option<&str> {
 }
 
 fn of_machine(meminfo: &str) -> Option<MemoryLeft> {
-    let figure = |name: &str| {
-        let rest = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
-        Some(rest.trim().trim_end_matches(" kB").parse::<u64>().ok()?.saturating_mul(KIB))
-    };
-    Some(MemoryLeft { available: figure("MemAvailable:")?, total: figure("MemTotal:")? })
+    Some(MemoryLeft { available: figure(meminfo, "MemAvailable:")?, total: figure(meminfo, "MemTotal:")? })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const KIB: u64 = 1 << 10;
 
     fn paths(cgroup: &str, mountinfo: &str) -> Vec<(String, &'static str)> {
         let all = cgroups(cgroup, mountinfo);

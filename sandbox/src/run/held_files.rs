@@ -10,12 +10,11 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use super::descendants::{Descendants, GuestProcess};
+use super::kernel_use::in_flight;
 use crate::tree::BLOCK_BYTES;
 
 /// What the kernel appends to the path of a file that has lost its name.
 const DELETED: &[u8] = b" (deleted)";
-/// In `fdinfo` of a unix socket: how many descriptors wait in it.
-const IN_FLIGHT: &str = "scm_fds:";
 
 /// The bytes of files without a name on one device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,9 +86,7 @@ impl HeldFiles {
         let file = std::fs::metadata(link)?;
         self.add(&file);
         if let (true, Some(number)) = (file.file_type().is_socket(), link.file_name()) {
-            let info = std::fs::read_to_string(thread.join("fdinfo").join(number))?;
-            let waiting = info.lines().find_map(|line| line.strip_prefix(IN_FLIGHT));
-            self.has_hidden |= waiting.is_some_and(|count| count.trim() != "0");
+            self.has_hidden |= in_flight(&std::fs::read(thread.join("fdinfo").join(number))?) > 0;
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::descendants::{Descendants, GuestProcess, MOST_TASKS};
 use super::lock_table::LockTable;
+use crate::proc_text::figure;
 
 /// Counting the watches of a program stops here: it is large enough. The rest is extrapolated.
 const MOST_WATCHES: u64 = 131_072;
@@ -213,10 +214,8 @@ fn watches(info: &[u8]) -> u64 {
 }
 
 /// The descriptors in flight in the `fdinfo` of a unix socket.
-fn in_flight(info: &[u8]) -> u64 {
-    let text = String::from_utf8_lossy(info);
-    let line = text.lines().find_map(|line| line.strip_prefix(IN_FLIGHT_LINE));
-    line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+pub(super) fn in_flight(info: &[u8]) -> u64 {
+    figure(&String::from_utf8_lossy(info), IN_FLIGHT_LINE).unwrap_or(0)
 }
 
 /// The memory of processes that is in no file. Pages that they share since a fork count in each.
@@ -250,10 +249,7 @@ fn process_file(pid: i32, name: &str) -> String {
 
 /// The sum of some figures of a file with lines "Name: 12 kB", in bytes.
 fn kilobytes(text: &str, names: &[&str]) -> u64 {
-    let figure = |line: &str| names.iter().find_map(|name| line.strip_prefix(name)).map(str::to_owned);
-    let figures = text.lines().filter_map(figure);
-    let numbers = figures.filter_map(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    numbers.fold(0, u64::saturating_add).saturating_mul(KIB)
+    names.iter().filter_map(|name| figure(text, name)).fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]

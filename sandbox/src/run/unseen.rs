@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use super::descendants::Descendants;
+use crate::proc_text::figure;
 
 /// How long such a file must be held: a message is on its way for a moment, and a program that starts cannot
 /// be read yet.
@@ -71,11 +72,8 @@ pub(super) fn written_bytes(guest: &Descendants) -> u64 {
     let mut written: u64 = 0;
     for process in &guest.processes {
         let text = std::fs::read_to_string(format!("/proc/{}/io", process.pid)).unwrap_or_default();
-        let figure = |name: &str| -> u64 {
-            let found = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
-            found.unwrap_or(0)
-        };
-        let kept = figure("write_bytes:").saturating_sub(figure("cancelled_write_bytes:"));
+        let bytes = |name: &str| figure(&text, name).unwrap_or(0);
+        let kept = bytes("write_bytes:").saturating_sub(bytes("cancelled_write_bytes:"));
         written = written.saturating_add(kept);
     }
     written

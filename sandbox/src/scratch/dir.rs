@@ -40,7 +40,7 @@ impl ScratchDir {
             .canonicalize()
             .map_err(|source| SandboxError::MakeScratch { path: parent.to_owned(), source })?;
         loop {
-            let path = parent.join(unguessable_name(PREFIX).map_err(fail)?);
+            let path = parent.join(unguessable_name().map_err(fail)?);
             match rustix::fs::mkdir(&path, PRIVATE).and_then(|()| hold(&path)) {
                 Ok(held) => return Ok(Self { path, removed: false, held: Some(held) }),
                 // Another server has removed the directory before it was held.
@@ -63,10 +63,7 @@ impl ScratchDir {
     pub(crate) fn keep(mut self) -> TreeRemoval {
         self.removed = true;
         let path = std::mem::take(&mut self.path);
-        match self.held.take() {
-            Some(held) => TreeRemoval::holding(path, held),
-            None => TreeRemoval::new(path),
-        }
+        TreeRemoval::holding(path, self.held.take())
     }
 
     /// Removes it with its contents, at once.
@@ -87,11 +84,11 @@ impl Drop for ScratchDir {
 }
 
 /// A new name for a directory of this process.
-fn unguessable_name(prefix: &str) -> Result<String, Errno> {
+fn unguessable_name() -> Result<String, Errno> {
     let mut random = [0; 8];
     // So few bytes come whole.
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
-    Ok(format!("{prefix}{}-{:016x}", std::process::id(), u64::from_ne_bytes(random)))
+    Ok(format!("{PREFIX}{}-{:016x}", std::process::id(), u64::from_ne_bytes(random)))
 }
 
 /// Opens a directory of a run without following a link.

@@ -56,12 +56,12 @@ pub(crate) struct TreeRemoval {
 
 impl TreeRemoval {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path, held: None, moved: 0, turn_end: None, has_progressed: true }
+        Self::holding(path, None)
     }
 
-    /// Of a directory that this server holds.
-    pub(crate) fn holding(path: PathBuf, held: OwnedFd) -> Self {
-        Self { held: Some(held), ..Self::new(path) }
+    /// Of a directory that this server holds until the removal ends.
+    pub(crate) fn holding(path: PathBuf, held: Option<OwnedFd>) -> Self {
+        Self { path, held, moved: 0, turn_end: None, has_progressed: true }
     }
 
     /// Whether another server may remove it, too.

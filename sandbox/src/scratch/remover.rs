@@ -154,7 +154,7 @@ mod tests {
         }
         remover.take_leftover(home.path().join("removed by another server"));
         let held = std::fs::File::open(home.path()).unwrap();
-        remover.take(TreeRemoval::holding(home.path().join("absent"), held.into()));
+        remover.take(TreeRemoval::holding(home.path().join("absent"), Some(held.into())));
         let trash = Arc::clone(&remover.trash);
         drop(remover);
         assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);

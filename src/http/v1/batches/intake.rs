@@ -9,7 +9,6 @@ use crate::domain::id::{BatchId, UserId};
 use crate::domain::idempotency::IdempotencyKey;
 use crate::domain::limits::Limits;
 use crate::http::context::ServerContext;
-use crate::http::dependencies::AppDependencies;
 use crate::http::error::ApiError;
 use crate::http::v1::jobs::images;
 use crate::http::v1::openai::headers::JobHeaders;
@@ -41,7 +40,6 @@ pub(crate) struct NewBatchLines {
 /// The lines of a batch that is not accepted yet.
 pub(crate) struct BatchIntake {
     context: Arc<ServerContext>,
-    app: Arc<AppDependencies>,
     batch: NewBatchLines,
     splitter: LineSplitter,
     /// Lines that are not stored yet, and the bytes since the last ones were.
@@ -64,13 +62,10 @@ pub(crate) struct BatchIntake {
 
 impl BatchIntake {
     pub(crate) fn new(context: &Arc<ServerContext>, batch: NewBatchLines) -> Self {
-        let app = Arc::clone(&context.app);
-        let splitter = LineSplitter::new(app.limits.body_bytes);
         Self {
             context: Arc::clone(context),
-            app,
             batch,
-            splitter,
+            splitter: LineSplitter::new(context.app.limits.body_bytes),
             waiting: Vec::new(),
             waiting_bytes: 0,
             bytes: 0,
@@ -128,7 +123,7 @@ impl BatchIntake {
 
     /// Refuses text of so many bytes if that is too much.
     pub(crate) fn check_bytes(&mut self, bytes: u64) -> Result<(), ApiError> {
-        let most = self.app.limits.batch_bytes;
+        let most = self.context.app.limits.batch_bytes;
         if bytes > most && !self.is_given_up {
             self.fail_whole(ApiError::BatchTooLarge(most))?;
         }
@@ -152,14 +147,12 @@ impl BatchIntake {
 
     /// Checks and stores the complete lines on a thread that may block.
     pub(crate) async fn store(mut self) -> Result<Self, ApiError> {
-        let turn = self.context.large_write(self.batch.user).await?;
-        let threads = self.app.threads_of(self.batch.user);
-        let storing = threads.run(move || {
+        let (context, user) = (Arc::clone(&self.context), self.batch.user);
+        let store = move || {
             self.check_and_store()?;
-            drop(turn);
             Ok(self)
-        });
-        storing.await?
+        };
+        context.large_write(user, store).await?
     }
 
     /// Stores the last lines. A batch without lines is an error.
@@ -182,14 +175,8 @@ impl BatchIntake {
         new: NewBatch,
         key: Option<IdempotencyKey>,
     ) -> Result<Idempotent<Batch>, ApiError> {
-        let turn = self.context.large_write(self.batch.user).await?;
-        let threads = self.app.threads_of(self.batch.user);
-        let accepting = threads.run(move || {
-            let accepted = self.accept_now(new, key);
-            drop(turn);
-            accepted
-        });
-        Ok(accepting.await??)
+        let (context, user) = (Arc::clone(&self.context), self.batch.user);
+        Ok(context.large_write(user, move || self.accept_now(new, key)).await??)
     }
 
     fn accept_now(
@@ -197,7 +184,7 @@ impl BatchIntake {
         new: NewBatch,
         key: Option<IdempotencyKey>,
     ) -> Result<Idempotent<Batch>, BatchError> {
-        let accepted = self.app.batches.accept(new, key).wait()?;
+        let accepted = self.context.app.batches.accept(new, key).wait()?;
         self.is_accepted = true;
         Ok(accepted)
     }
@@ -219,7 +206,7 @@ impl BatchIntake {
                 Ok(_) => {} // no line is stored
                 Err(error) => self.fail(Some((number, &text)), error)?,
             }
-            if let Err(error) = check_line_count(self.names.len(), &self.app.limits) {
+            if let Err(error) = check_line_count(self.names.len(), &self.context.app.limits) {
                 self.fail_whole(error)?;
             }
             if self.is_given_up() && !was_given_up {
@@ -229,7 +216,7 @@ impl BatchIntake {
         let count = u32::try_from(new.len()).unwrap_or(u32::MAX);
         if count > 0 && self.may_store() {
             self.has_begun = true;
-            self.app.batches.fill((self.batch.user, self.batch.id), self.stored, new).wait()?;
+            self.context.app.batches.fill((self.batch.user, self.batch.id), self.stored, new).wait()?;
             self.stored = self.stored.saturating_add(count);
         }
         Ok(())
@@ -244,7 +231,7 @@ impl BatchIntake {
     fn check(&mut self, text: &[u8]) -> Result<(NewLine, Vec<PinnedContent>), ApiError> {
         self.checked = self.checked.saturating_add(1);
         let NewBatchLines { user, file, headers, .. } = &self.batch;
-        let mut line = line::parse(text, &self.app, *user, (*file, headers))?;
+        let mut line = line::parse(text, &self.context.app, *user, (*file, headers))?;
         if !self.names.insert(name_digest(&line.custom_id)) {
             let rule = format!("the custom_id '{}' is used twice", line.custom_id);
             return Err(ApiError::value("custom_id", rule));
@@ -253,7 +240,7 @@ impl BatchIntake {
         if !self.may_store() {
             return Ok((line, Vec::new()));
         }
-        let pins = images::store_now(&*self.app.contents, &mut line.spec.input)?;
+        let pins = images::store_now(&*self.context.app.contents, &mut line.spec.input)?;
         Ok((line, pins))
     }
 
@@ -304,13 +291,13 @@ impl Drop for BatchIntake {
         if self.is_accepted || !self.has_begun {
             return;
         }
-        let (batches, id) = (Arc::clone(&self.app.batches), self.batch.id);
+        let (batches, id) = (Arc::clone(&self.context.app.batches), self.batch.id);
         let forget = move || {
             if let Err(error) = batches.abandon(id).wait() {
                 tracing::warn!(batch = %id, %error, "lines of a refused batch stay until the next start");
             }
         };
         // At the end of the process the next start abandons them.
-        self.app.threads_of(self.batch.user).run_later(forget);
+        self.context.app.threads_of(self.batch.user).run_later(forget);
     }
 }

@@ -51,16 +51,15 @@ pub(crate) async fn import(
     })?;
     drop(request); // frees the headers while the run is stored
     quota::check(context, user, None, NewWork::bytes(body.bytes.len())).await?;
-    let turn = context.large_write(user).await?;
     let app = Arc::clone(&context.app);
     let BufferedBody { bytes, place } = body;
-    let importing = context.app.blocking(user, move || {
+    let import = move || {
         let (run, pins) = take(&app, user, parse(&bytes)?)?;
         let imported = app.runs.import_run(user, run).wait()?;
-        drop((pins, place, turn));
+        drop((pins, place));
         Ok::<_, ApiError>(imported)
-    });
-    let imported = importing.await??;
+    };
+    let imported = context.large_write(user, import).await??;
     let (job, status, outcome) = match imported {
         ImportOutcome::Stored(job) => (job, StatusCode::CREATED, "stored"),
         ImportOutcome::Unchanged(job) => (job, StatusCode::OK, "unchanged"),
